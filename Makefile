@@ -1,0 +1,35 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CONSTRAINED := -c constraints.txt
+
+.PHONY: demo test lint docs-images clean
+
+demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
+	mkdir -p out
+	$(BIN)/attnfun compile "tanh(6*x)*cos(4*x)" --domain x=-1:1 --eps 0.02 -o out/demo.safetensors --plot out/demo.png
+	$(BIN)/attnfun verify out/demo.safetensors
+	$(BIN)/attnfun eval out/demo.safetensors -0.5 0 0.5
+	@echo "The picture is in out/demo.png"
+
+test: $(VENV)/dev lint ## everything that must hold
+	$(BIN)/pytest -n auto --cov --cov-report=term
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/plain: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet $(CONSTRAINED) -e .
+	touch $@
+
+$(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet $(CONSTRAINED) -e '.[dev]' torch==2.13.0
+	touch $@
+
+clean:
+	rm -rf $(VENV) out .coverage .pytest_cache .ruff_cache .hypothesis

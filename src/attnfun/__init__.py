@@ -1,0 +1,32 @@
+"""attnfun: turn functions into attention networks, with a proof of how close they are.
+
+>>> import attnfun as af
+>>> net = af.compile("sin(3*x)*y", domain={"x": (-1, 1), "y": (-1, 1)}, eps=0.1)
+>>> net.certificate.proved
+True
+"""
+
+from ._version import __version__
+from .certificates import Certificate, Progress
+from .compiled import Compiled, load
+from .domain import Box
+from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
+from .pipeline import compile
+from .targets import Status
+
+__all__ = [
+    "AttnfunError",
+    "Box",
+    "Certificate",
+    "Compiled",
+    "FileFormatError",
+    "InputError",
+    "MissingExtra",
+    "Progress",
+    "ProofFailed",
+    "Status",
+    "ToleranceNotMet",
+    "__version__",
+    "compile",
+    "load",
+]

@@ -1,0 +1,119 @@
+"""Evaluation in NumPy, in the arithmetic the network is deployed in.
+
+Queries go through in blocks, so memory is bounded whatever the batch. Every step is an elementwise
+operation or a sum along one row, never a matrix product whose rounding depends on the number of rows:
+`run(network, X)[i]` equals `run(network, X[i : i + 1])[0]` to the last bit.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..network import Affine, Attention, Network, Softmax
+
+Array = npt.NDArray[Any]
+
+BLOCK = 2**17
+"""Numbers in the largest temporary array: it should fit the second-level cache."""
+
+
+def run(network: Network, X: Array) -> Array:
+    """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
+    X = np.asarray(X, dtype=network.dtype)
+    largest = max((len(layer.memory) for layer in network.attention), default=1)
+    rows = max(1, BLOCK // max(largest * network.length, 1))
+    out = np.empty((len(X), *network.shape_out), dtype=network.dtype)  # (B, n', d')
+    prepared = [(layer, prepare(layer, network.dtype)) for layer in network.layers]
+    for start in range(0, len(X), rows):
+        block = X[start : start + rows]
+        for layer, weights in prepared:
+            block = apply(layer, block, weights)
+        out[start : start + rows] = block
+    return out
+
+
+def prepare(layer: object, dtype: str) -> dict[str, Array]:
+    """The layer's weights in the deployed dtype; for attention also the memory's keys and values."""
+    weights = {name: value.astype(dtype) for name, value in vars(layer).items() if isinstance(value, np.ndarray)}
+    if isinstance(layer, Attention):
+        memory = weights["memory"]
+        heads = range(layer.heads)
+        weights["keys"] = np.stack([_project(memory, weights["key"][h], weights["key_bias"][h]) for h in heads])
+        weights["values"] = np.stack([_project(memory, weights["value"][h], weights["value_bias"][h]) for h in heads])
+    return weights
+
+
+@singledispatch
+def apply(layer: object, X: Array, weights: dict[str, Array]) -> Array:
+    """One layer on a block of sequences (b, n, d)."""
+    raise TypeError(f"no NumPy back end for {type(layer).__name__}")
+
+
+@apply.register
+def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
+    right, constant = weights["right"], weights["constant"]
+    if layer.left is None:
+        return _project(X, right[0], constant[0])
+    out = np.zeros((len(X), *constant.shape), dtype=X.dtype) + constant  # (b, N, m)
+    for left, matrix in zip(weights["left"], right, strict=True):
+        moved = _project(np.swapaxes(X, 1, 2), left.T)  # (b, d, N)
+        out += _project(np.swapaxes(moved, 1, 2), matrix)
+    return out
+
+
+@apply.register
+def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
+    out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
+    for head in range(layer.heads):
+        q = _project(X, weights["query"][head], weights["query_bias"][head])  # (b, n, k)
+        keys, values = weights["keys"][head], weights["values"][head]  # (M, k), (M, v)
+        scores = [_scores(q, keys[None, None])]  # (b, n, M)
+        columns = [values[None, None]]  # (1, 1, M, v)
+        if layer.attends_data:
+            data_keys = _project(X, weights["key"][head], weights["key_bias"][head])  # (b, n, k)
+            data_values = _project(X, weights["value"][head], weights["value_bias"][head])  # (b, n, v)
+            scores.append(_scores(q, data_keys[:, None]))  # (b, n, n)
+            columns.append(data_values[:, None])  # (b, 1, n, v)
+        out += _project(_mix(scores, columns), weights["output"][head])
+    out += weights["output_bias"]
+    return X + out if layer.residual else out
+
+
+@apply.register
+def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
+    unnormalised = np.exp(X - X.max(axis=-1, keepdims=True))
+    return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
+
+
+def _project(X: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`X weight + bias` over the last axis, one input feature at a time; (..., d) -> (..., m)."""
+    out = np.zeros((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
+    for feature in np.flatnonzero(weight.any(axis=1)):
+        out += X[..., feature, None] * weight[feature]
+    return out if bias is None else out + bias
+
+
+def _scores(q: Array, keys: Array) -> Array:
+    """Scores of queries (b, n, k) against keys (., ., T, k), one feature at a time; (b, n, T)."""
+    scores = q[..., 0, None] * keys[..., 0]
+    for feature in range(1, q.shape[-1]):
+        scores += q[..., feature, None] * keys[..., feature]
+    return scores
+
+
+def _mix(scores: list[Array], values: list[Array]) -> Array:
+    """Softmax over all keys of all groups, applied to their values; (b, n, v)."""
+    scores = [group for group in scores if group.shape[-1] > 0]
+    values = [group for group in values if group.shape[-2] > 0]
+    top = np.maximum.reduce([group.max(axis=-1) for group in scores])[..., None]  # (b, n, 1)
+    weights = [np.exp(group - top) for group in scores]
+    mass = sum(group.sum(axis=-1) for group in weights)  # (b, n)
+    width = values[0].shape[-1]
+    sums = [
+        sum((w * v[..., column]).sum(axis=-1) for w, v in zip(weights, values, strict=True)) for column in range(width)
+    ]
+    return np.stack([total / mass for total in sums], axis=-1)  # (b, n, v)

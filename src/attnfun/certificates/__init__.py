@@ -1,0 +1,7 @@
+"""PROOF: enclosures of networks, branch and bound, the rounding model, and the certificate itself."""
+
+from .branch_and_bound import Progress
+from .certificate import Certificate, Claim
+from .certify import certify
+
+__all__ = ["Certificate", "Claim", "Progress", "certify"]

@@ -1,0 +1,193 @@
+"""Bound the largest error over a domain by cutting it into boxes, worst first.
+
+On each box the target lies in [F_lo, F_hi] and the network in [Y_lo, Y_hi], so the error is at most
+`max(Y_hi - F_lo, F_hi - Y_lo)`. At the centre the same formula with the target enclosed at that one point says how
+large a bound any proof must be left with (`found`). Boxes are cut until no bound exceeds the goal, or until the
+bound is within 5 % of `found`. At every moment the largest bound over all boxes is a valid bound over the domain,
+so stopping early is sound.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..interval import Interval
+from ..interval.directed import above
+from ..network import Network
+from ..targets import Target
+from .enclosure import Encloser
+from .heads import Focus
+
+Floats = npt.NDArray[np.float64]
+
+BATCH = 4096
+"""Boxes cut at a time, at least; a quarter of those waiting when they are many."""
+MAX_BOXES = 1_000_000
+"""Boxes waiting at a time; beyond that the search stops with the bound it has."""
+WITHIN = 1.05
+"""Without a goal, stop when the bound is this close to the largest error found."""
+FINEST = 2.0**-44
+"""Boxes narrower than this fraction of the domain on every axis are not cut further."""
+EDGE = 2.0**-8
+"""Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a long proof tells its caller after each round."""
+
+    bound: float
+    found: float
+    boxes: int
+    waiting: int
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A bound that holds on the whole domain, and how it was reached."""
+
+    bound: float
+    found: float
+    """Largest error met at a centre of a box (of the target's enclosure there)."""
+    where: Floats
+    """The point where it was met, (D,)."""
+    boxes: int
+    defined: bool
+    """Was the target proved to be defined everywhere?"""
+    worst: Interval
+    """The box with the largest bound, (1, D)."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Boxes:
+    """A batch of boxes with what is known on each."""
+
+    lo: Floats  # (B, D)
+    hi: Floats  # (B, D)
+    bound: Floats  # (B,)
+    defined: npt.NDArray[np.bool_]  # (B,)
+    focus: tuple[Focus, ...]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> _Boxes:
+        focus = tuple(layer.take(rows) for layer in self.focus)
+        return _Boxes(self.lo[rows], self.hi[rows], self.bound[rows], self.defined[rows], focus)
+
+    @classmethod
+    def join(cls, parts: list[_Boxes]) -> _Boxes:
+        focus = zip(*(part.focus for part in parts), strict=True)
+        return cls(
+            np.concatenate([part.lo for part in parts]),
+            np.concatenate([part.hi for part in parts]),
+            np.concatenate([part.bound for part in parts]),
+            np.concatenate([part.defined for part in parts]),
+            tuple(Focus.join(list(layer)) for layer in focus),
+        )
+
+
+class _Search:
+    """The running state of one proof."""
+
+    def __init__(self, target: Target, network: Network) -> None:
+        self.target, self.network = target, network
+        self.encloser = Encloser(network)
+        self.low, self.high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)
+        self.found, self.where, self.boxes = 0.0, self.low[0], 0
+        self.settled, self.worst, self.defined = 0.0, Interval(self.low, self.high), True
+
+    def root(self) -> _Boxes:
+        """The whole domain as one box."""
+        unknown = np.array([np.inf]), np.array([False])
+        return self.bounded(_Boxes(self.low, self.high, *unknown, self.encloser.start()))
+
+    def bounded(self, boxes: _Boxes) -> _Boxes:
+        """Bound the error on each box and look at its centre."""
+        rows = Interval(boxes.lo, boxes.hi)
+        region, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
+        network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
+        bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
+        bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
+        self._look(Interval(rows.mid), region.points.reshape(len(rows), -1))
+        self.boxes += len(rows)
+        defined = np.broadcast_to(target.defined, target.shape).all(axis=1)
+        return replace(boxes, bound=np.minimum(bound, boxes.bound), defined=defined, focus=focus)
+
+    def _look(self, centres: Interval, values: Floats) -> None:
+        """Note the largest error at centres (B, D) with network values (B, m); refuse an undefined target."""
+        target = self.target.enclose(centres)
+        lost = ~(np.isfinite(target.lo) & np.isfinite(target.hi)).all(axis=1)
+        if lost.any():
+            point = centres[int(np.flatnonzero(lost)[0])].reshape(1, -1)
+            raise InputError(
+                f"the target must be defined and finite on the whole domain, but {self.target.explain(point)}",
+                remedy="Shrink the domain, or change the formula there.",
+            )
+        error = np.maximum(values - target.lo, target.hi - values).max(axis=1)  # (B,)
+        peak = int(np.argmax(error))
+        if error[peak] > self.found:
+            self.found, self.where = float(error[peak]), centres.lo[peak]
+
+    def halves(self, boxes: _Boxes) -> _Boxes:
+        """Cut each box in two across its longest axis, measured by the domain."""
+        extent = (self.target.domain.hi - self.target.domain.lo).ravel()
+        axis = np.argmax((boxes.hi - boxes.lo) / extent, axis=1)  # (B,)
+        rows = np.arange(len(axis))
+        middle = Interval(boxes.lo, boxes.hi).mid[rows, axis]
+        left, right = boxes.hi.copy(), boxes.lo.copy()
+        left[rows, axis] = right[rows, axis] = middle
+        both = boxes.take(np.concatenate([rows, rows]))
+        return replace(both, lo=np.concatenate([boxes.lo, right]), hi=np.concatenate([left, boxes.hi]))
+
+    def still_open(self, boxes: _Boxes, aim: float) -> _Boxes:
+        """Settle the boxes that are good enough or too small to cut; return the others."""
+        width = ((boxes.hi - boxes.lo) / (self.high - self.low)).max(axis=1)
+        doubtful = ~boxes.defined & (width > EDGE)
+        stays = ((boxes.bound > aim) | doubtful) & (width > FINEST)
+        self.settle(boxes.take(np.flatnonzero(~stays)))
+        return boxes.take(np.flatnonzero(stays))
+
+    def settle(self, boxes: _Boxes) -> None:
+        """Take these boxes as they are."""
+        if len(boxes.bound):
+            peak = int(np.argmax(boxes.bound))
+            self.defined &= bool(boxes.defined.all())
+            if boxes.bound[peak] > self.settled:
+                self.settled = float(boxes.bound[peak])
+                self.worst = Interval(boxes.lo[peak : peak + 1], boxes.hi[peak : peak + 1])
+
+
+def bound_error(
+    target: Target,
+    network: Network,
+    goal: float | None,
+    time_limit: float = np.inf,
+    progress: Callable[[Progress], None] | None = None,
+) -> Outcome:
+    """Prove a bound on `max |target - network|` over the domain, in real arithmetic.
+
+    Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
+    largest error found, or at a limit. Work per box is O(tokens in play there).
+    """
+    search, began = _Search(target, network), time.monotonic()
+    waiting = search.root()
+    while len(waiting.bound):
+        aim = max(goal or 0.0, WITHIN * search.found)
+        order = np.lexsort((-waiting.bound, waiting.defined))  # doubtful boxes first, then the worst
+        highest = max(search.settled, float(waiting.bound.max()))
+        if progress is not None:
+            progress(Progress(highest, search.found, search.boxes, len(order)))
+        proved = highest <= aim and waiting.defined.all()
+        hopeless = goal is not None and search.found > goal
+        spent = time.monotonic() - began > time_limit or len(order) > MAX_BOXES
+        if proved or hopeless or spent:
+            break
+        now, later = np.split(order, [max(BATCH, len(order) // 4)])
+        parts = search.bounded(search.halves(waiting.take(now)))
+        waiting = _Boxes.join([search.still_open(parts, aim), waiting.take(later)])
+    search.settle(waiting)
+    return Outcome(search.settled, search.found, search.where, search.boxes, search.defined, search.worst)

@@ -1,0 +1,137 @@
+"""PROOF: what a certificate says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..domain import Box
+from ..errors import InputError, ProofFailed
+from ..network import Network
+from ..targets import Status, Target
+from ..targets import restore as restore_target
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """That a network imitates a target on a domain. The target is None if its code is not at hand."""
+
+    network: Network
+    domain: Box
+    output_shape: tuple[int, ...]
+    description: dict[str, Any]
+    """The target in words, as saved."""
+    target: Target | None
+    samples: Any = None
+    """Recorded values of a black box, (points, values)."""
+
+    @classmethod
+    def about(cls, target: Target, network: Network) -> Claim:
+        """The claim that `network` imitates `target`."""
+        points = getattr(target, "points", None)
+        samples = None if points is None else (points, target.sampled)  # type: ignore[attr-defined]
+        return cls(network, target.domain, target.output_shape, target.as_dict(), target, samples)
+
+    def with_target(self, function: object) -> Claim:
+        """The same claim with the target's code supplied."""
+        if function is None:
+            return self
+        target = restore_target(self.description, self.domain, self.output_shape, self.samples, function)
+        return replace(self, target=target)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """`|target(x) - network(x)| <= bound` for every real x of the domain, every output, in the arithmetic `dtype`.
+
+    `status` says whether that is proved, conditional on the `assumptions`, or only estimated. `parts` add up to the
+    bound: `construction` (real arithmetic), `rounding` (of the network's own operations) and `input` (x rounded to
+    the dtype).
+    """
+
+    bound: float
+    status: Status
+    norm: str
+    dtype: str
+    parts: dict[str, float]
+    assumptions: tuple[str, ...]
+    found: float
+    """The largest error met on the way: no bound can be below it."""
+    effort: dict[str, int]
+    """Boxes bounded, points sampled."""
+    seed: int
+    claim: Claim = field(repr=False)
+
+    @property
+    def proved(self) -> bool:
+        """Does the bound hold without any declaration by the user?"""
+        return self.status is Status.PROVED
+
+    @property
+    def headline(self) -> str:
+        """The bound with its status, in a few words."""
+        relation = "about" if self.status is Status.ESTIMATED else "<="
+        return f"error {relation} {self.bound:.6g} {self.status.value}"
+
+    def recheck(self, target: object = None) -> Certificate:
+        """Prove the bound again from the network's weights; ProofFailed if that does not succeed.
+
+        A function whose code is not in the file must be given as `target`.
+        """
+        from .certify import certify
+
+        claim = self.claim.with_target(target)
+        if claim.target is None:
+            raise InputError(
+                f"rechecking this certificate needs the function {claim.description.get('name', '')!r} itself",
+                remedy="Pass it: certificate.recheck(target=f).",
+            )
+        again = certify(claim, self.bound, goal=self.parts["construction"], seed=self.seed)
+        if again.bound > self.bound * (1 + 1e-12) or again.status is not self.status:
+            raise ProofFailed(
+                f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again",
+                got=f"{again.bound:.6g} ({again.status.value})",
+                remedy="The file may have been changed, or the target is another function.",
+            )
+        return again
+
+    def as_dict(self) -> dict[str, Any]:
+        """A self-describing JSON-ready form."""
+        return {
+            "statement": f"{self.headline} (|target(x) - network(x)|, largest over outputs, for x in "
+            f"{self.claim.domain!r}, network evaluated in {self.dtype}): {self.status.meaning}",
+            "bound": self.bound,
+            "status": self.status.value,
+            "norm": self.norm,
+            "dtype": self.dtype,
+            "parts": dict(self.parts),
+            "assumptions": list(self.assumptions),
+            "largest_error_found": self.found,
+            "effort": dict(self.effort),
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], claim: Claim) -> Certificate:
+        """Read `as_dict` back."""
+        return cls(
+            bound=float(data["bound"]),
+            status=Status(data["status"]),
+            norm=str(data["norm"]),
+            dtype=str(data["dtype"]),
+            parts={str(name): float(part) for name, part in data["parts"].items()},
+            assumptions=tuple(str(line) for line in data["assumptions"]),
+            found=float(data["largest_error_found"]),
+            effort={str(name): int(count) for name, count in data["effort"].items()},
+            seed=int(data["seed"]),
+            claim=claim,
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.headline}, for x in {self.claim.domain!r}, in {self.dtype}",
+            f"{self.status.value}: {self.status.meaning}",
+            "parts: " + ", ".join(f"{name} {part:.3g}" for name, part in self.parts.items()),
+            f"largest error found: {self.found:.6g}",
+        ]
+        return "\n".join(lines + [f"assumes: {line}" for line in self.assumptions])

@@ -1,0 +1,60 @@
+"""The range of a softmax average when its scores are known only up to intervals.
+
+With unnormalised weights `W_j` anywhere in `[L_j, U_j]`, the average `y = Σ W_j v_j / Σ W_j` is largest when
+tokens above a threshold take U and the others L (THEORY 1.3). Instead of sorting, climb: for any number y
+let `g(y) = Σ_j max(L_j (v_j - y), U_j (v_j - y))`. For the true weights and their average y*,
+`(y* - y) Σ W_j = Σ W_j (v_j - y) <= g(y)`, so
+
+    y* <= y + max(g(y), 0) / Σ L_j        for every y,
+
+with equality at the optimum. Dinkelbach's step `y <- Σ W v / Σ W`, W the maximiser in g(y), climbs there in a
+few passes of O(T). Whatever y it stops at, the bound holds; rounding is added to g.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..interval.directed import ULP, above
+
+Floats = npt.NDArray[np.float64]
+
+STEPS = 6
+
+
+def largest_average(light: Floats, heavy: Floats, values: Floats) -> Floats:
+    """Upper bound on `Σ W v / Σ W` over `light <= W <= heavy`, along the last axis.
+
+    Never more than the largest value that can have weight at all.
+    """
+    top = np.where(heavy > 0, values, -np.inf).max(axis=-1)
+    mass = light.sum(axis=-1) * (1 - 2 * light.shape[-1] * ULP)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        y = (light * values).sum(axis=-1) / mass
+        y = np.where(np.isfinite(y), y, 0.0)
+        for _ in range(STEPS):
+            chosen = np.where(values > y[..., None], heavy, light)
+            total = chosen.sum(axis=-1)
+            y = np.where(total > 0, (chosen * values).sum(axis=-1) / total, y)
+        gains = np.where(values > y[..., None], heavy, light) * (values - y[..., None])
+        slack = (values.shape[-1] + 8) * ULP * np.abs(gains).sum(axis=-1)
+        bound = above(y + np.maximum(gains.sum(axis=-1) + slack, 0.0) / mass * (1 + 8 * ULP))
+    return np.where(bound < top, bound, top)
+
+
+def exponentials(low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Weights (light, heavy) that enclose `e^s` for scores s in [low, high], up to one common factor per row.
+
+    The common factor is `e^-m`, m the largest upper score. An argument of size t computed as a difference is
+    off by at most a unit of t; exp adds a few more. A score of -inf above means no token at all. A row with
+    a score that is not known (inf above, NaN) gets weights about which nothing is known.
+    """
+    shift = high.max(axis=-1, keepdims=True)
+    lost = ~np.isfinite(shift) | np.isnan(low).any(axis=-1, keepdims=True)
+    with np.errstate(invalid="ignore", under="ignore"):
+        below, over = low - shift, high - shift
+        light = np.exp(below) * (1 - np.minimum((16 + np.abs(below)) * ULP, 1.0))
+        heavy = np.exp(over) * (1 + (16 + np.abs(over)) * ULP) + 1e-300
+    light = np.where(lost | ~(light > 1e-290), 0.0, light)
+    return light, np.where(lost, 1.0, np.where(np.isneginf(high), 0.0, heavy))

@@ -1,0 +1,57 @@
+"""Look for the largest error with points, not boxes: random, corners, then climbing from the worst."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends.numpy import run
+from ..domain import Box
+from ..network import Network
+from ..targets import Target
+
+Floats = npt.NDArray[np.float64]
+
+CLIMBERS = 32
+CLIMBS = 20
+
+
+def network_rows(network: Network, rows: Floats) -> Floats:
+    """The network on rows: (B, D) -> (B, m)."""
+    return run(network, rows.reshape(len(rows), *network.shape_in)).reshape(len(rows), -1).astype(np.float64)
+
+
+def largest_error(target: Target, network: Network, points: int, seed: int) -> tuple[float, Floats, int]:
+    """(largest error found, where (D,), points evaluated); deterministic for a seed."""
+    rng, domain = np.random.default_rng(seed), target.domain
+    low, high = domain.lo.ravel(), domain.hi.ravel()
+
+    def error(rows: Floats) -> Floats:
+        return np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
+
+    rows = np.vstack([corners(domain), domain.sample(points, rng)])  # (P, D)
+    errors = error(rows)
+    spent = len(rows)
+    best = np.argsort(-errors)[:CLIMBERS]
+    rows, errors = rows[best], errors[best]
+    step = np.full(len(rows), 2.0 / max(points, 1) ** (1 / domain.size))
+    for _ in range(CLIMBS):
+        tries = np.clip(rows + step[:, None] * (high - low) * rng.uniform(-1, 1, rows.shape), low, high)
+        new = error(tries)
+        spent += len(tries)
+        better = new > errors
+        rows, errors = np.where(better[:, None], tries, rows), np.where(better, new, errors)
+        step = np.where(better, step, step / 2)
+    peak = int(np.argmax(errors))
+    return float(errors[peak]), rows[peak], spent
+
+
+def corners(domain: Box) -> Floats:
+    """Corners of the box, at most 256 of them, (C, D)."""
+    low, high = domain.lo.ravel(), domain.hi.ravel()
+    axes = min(domain.size, 8)
+    picks = np.array(list(product((0, 1), repeat=axes)))  # (C, axes)
+    picks = np.hstack([picks, np.zeros((len(picks), domain.size - axes), dtype=int)])
+    return np.where(picks == 1, high, low)

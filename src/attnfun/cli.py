@@ -1,0 +1,173 @@
+"""The command line: arguments in, pipeline, words or JSON out.
+
+Exit codes: 0 fine, 2 bad input, 3 tolerance or proof not reached.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import numpy as np
+import typer
+from rich.console import Console
+
+import attnfun as af
+from attnfun.pipeline import BUDGET
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Turn functions into attention networks, with a proof of how close they are.",
+)
+notes = Console(stderr=True)
+
+BAD_INPUT, NOT_REACHED = 2, 3
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+FileArgument = Annotated[Path, typer.Argument(help="A file written by attnfun compile.")]
+
+
+@app.command("compile")
+def compile_command(
+    formula: Annotated[str, typer.Argument(help='A formula, as "sin(3*x)*y" or "[x*y, x+y]".')],
+    domain: Annotated[
+        list[str], typer.Option("--domain", "-d", help="Ranges, as x=-1:1 (repeat, or separate by spaces).")
+    ],
+    eps: Annotated[float, typer.Option(help="The tolerance.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the network.")] = None,
+    dtype: Annotated[str, typer.Option(help="Arithmetic of the deployed network.")] = "float64",
+    construction: Annotated[str, typer.Option(help="auto, or the name of a theorem.")] = "auto",
+    budget: Annotated[int, typer.Option(help="Memory tokens allowed.")] = BUDGET,
+    time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = float("inf"),
+    relative: Annotated[bool, typer.Option("--relative", help="eps is a fraction of the largest value.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Where to write a picture (png, pdf, svg).")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compile a formula, prove its error, write the network."""
+    with notes.status(f"compiling {formula}") as status:
+        net = af.compile(
+            formula,
+            _read_domain(domain),
+            eps,
+            relative=relative,
+            dtype=dtype,
+            construction=construction,
+            budget=budget,
+            time_limit=time_limit,
+            progress=lambda p: status.update(f"proving: bound {p.bound:.3g}, {p.boxes} boxes"),
+        )
+    if output is not None:
+        net.save(output)
+    if plot is not None:
+        net.plot(plot)
+    _report(net, as_json)
+
+
+@app.command()
+def verify(file: FileArgument, as_json: AsJson = False) -> None:
+    """Prove the certificate of a saved network again, from its weights."""
+    net = af.load(file)
+    with notes.status("proving again"):
+        again = net.certificate.recheck()
+    _print(again.as_dict() if as_json else f"{file}: holds again\n{again}")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def eval(
+    file: FileArgument,
+    points: Annotated[
+        list[str] | None, typer.Argument(help="Points, as 0.5,-1 (coordinates separated by commas).")
+    ] = None,
+    table: Annotated[Path | None, typer.Option("--csv", help="A CSV file with one column per variable.")] = None,
+    outside: Annotated[str | None, typer.Option(help="raise, clip or allow points outside the domain.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate a saved network at points from arguments, a CSV file, or standard input (one point a line)."""
+    net = af.load(file)
+    rows = _read_points(net, points, table)
+    values = net(net.domain.unflatten(rows), outside=outside)  # type: ignore[arg-type]
+    if as_json:
+        _print(values.tolist())
+    else:
+        for value in values.reshape(len(rows), -1):
+            _print(",".join(repr(float(number)) for number in value))
+
+
+@app.command()
+def info(file: FileArgument, as_json: AsJson = False) -> None:
+    """Say what a saved network is and what is proved about it."""
+    _report(af.load(file), as_json)
+
+
+def _report(net: af.Compiled, as_json: bool) -> None:
+    if as_json:
+        _print({"summary": net.summary().as_dict(), "certificate": net.certificate.as_dict()})
+    else:
+        _print(f"{net.summary()}\n\n{net.certificate}")
+
+
+def _print(value: Any) -> None:
+    typer.echo(value if isinstance(value, str) else json.dumps(value))
+
+
+def _read_domain(parts: Iterable[str]) -> dict[str, tuple[float, float]]:
+    """`x=-1:1 y=0:2` -> names and pairs."""
+    domain: dict[str, tuple[float, float]] = {}
+    for part in " ".join(parts).replace(",", " ").split():
+        name, equals, ends = part.partition("=")
+        low, colon, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = None
+        if pair is None or not (equals and colon and name) or name in domain:
+            raise af.InputError("each --domain must name one variable and its range", got=part, remedy="Write x=-1:1.")
+        domain[name] = pair
+    return domain
+
+
+def _read_points(net: af.Compiled, points: list[str] | None, table: Path | None) -> Any:
+    """Rows (B, D) from arguments, a CSV file with a header, or standard input."""
+    axes = net.domain.axes
+    if table is not None:
+        try:
+            with table.open(newline="") as file:
+                reader = csv.DictReader(file)
+                missing = set(axes) - set(reader.fieldnames or ())
+                if missing:
+                    raise af.InputError(f"{table} needs a column for each of {', '.join(axes)}", got=reader.fieldnames)
+                lines = [",".join(row[name] or "" for name in axes) for row in reader]
+        except OSError as reason:
+            raise af.InputError(f"{table} must be readable", got=str(reason)) from None
+    else:
+        lines = points if points else [line for line in sys.stdin if line.strip()]
+    rows = [_read_point(line, len(axes)) for line in lines]
+    return np.array(rows, dtype=np.float64).reshape(len(rows), len(axes))
+
+
+def _read_point(line: str, size: int) -> list[float]:
+    try:
+        numbers = [float(part) for part in line.replace(",", " ").split()]
+    except ValueError:
+        numbers = []
+    if len(numbers) != size:
+        raise af.InputError(f"a point needs {size} numbers separated by commas", got=repr(line.strip()))
+    return numbers
+
+
+def main(arguments: list[str] | None = None, leave: Callable[[int], NoReturn] = sys.exit) -> None:
+    """Run the command line; errors become one line on standard error and an exit code."""
+    try:
+        app(arguments, standalone_mode=True)
+    except (af.ToleranceNotMet, af.ProofFailed) as error:
+        notes.print(f"error: {error}", style="red", markup=False, highlight=False)
+        leave(NOT_REACHED)
+    except af.AttnfunError as error:
+        notes.print(f"error: {error}", style="red", markup=False, highlight=False)
+        leave(BAD_INPUT)

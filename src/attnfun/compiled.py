@@ -1,0 +1,183 @@
+"""The result of a compilation: a function to call, a certificate to trust, a network to take elsewhere."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+import numpy.typing as npt
+
+from .backends.numpy import run
+from .certificates import Certificate, Claim
+from .certificates.rounding import largest_numbers
+from .domain import Box, Outside
+from .errors import FileFormatError
+from .network import Network, storage
+from .targets import restore
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The essentials of a compiled network; prints as a table."""
+
+    target: str
+    domain: str
+    construction: str
+    theorem: str
+    layers: int
+    heads: int
+    tokens: int
+    parameters: int
+    largest_logit: float
+    largest_value: float
+    dtype: str
+    eps: float | None
+    bound: float
+    status: str
+    largest_error_found: float
+    a_priori_bound: float
+    paper_tokens: int | None
+    """Memory tokens the paper's own bound asks for at the same eps."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as a dict."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [(name.replace("_", " "), value) for name, value in self.as_dict().items() if value is not None]
+        return "\n".join(
+            f"{name:>20}  {value:.6g}" if isinstance(value, float) else f"{name:>20}  {value}" for name, value in rows
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A function as an attention network.
+
+    Call it like the function it imitates: on points of shape `(..., D)` (or `(..., n, d)`), over any leading axes.
+    """
+
+    network: Network
+    certificate: Certificate
+    construction: str
+    theorem: str
+    eps: float | None
+    a_priori: float
+    paper_tokens: int | None
+    outside: Outside = "raise"
+
+    @property
+    def domain(self) -> Box:
+        """Where the certificate holds."""
+        return self.certificate.claim.domain
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of one value."""
+        return self.certificate.claim.output_shape
+
+    def __call__(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> npt.NDArray[Any]:
+        """Evaluate the network, in its own dtype. `outside` overrides the rule for points outside the domain."""
+        rows, lead = self.domain.flatten(points)
+        rows = self.domain.admit(rows, outside or self.outside)
+        values = run(self.network, rows.reshape(len(rows), *self.network.shape_in))
+        result = values.reshape((*lead, *self.output_shape))
+        return result if result.ndim else result[()]
+
+    def summary(self) -> Summary:
+        """What was built, how large it is, and what is known about its error."""
+        logit, value = largest_numbers(self.network, self.domain)
+        text = self.certificate.claim.description
+        return Summary(
+            target=str(text.get("text", text.get("name", text["kind"]))),
+            domain=repr(self.domain),
+            construction=self.construction,
+            theorem=self.theorem,
+            layers=len(self.network.layers),
+            heads=self.network.heads,
+            tokens=self.network.tokens,
+            parameters=self.network.parameters,
+            largest_logit=logit,
+            largest_value=value,
+            dtype=self.network.dtype,
+            eps=self.eps,
+            bound=self.certificate.bound,
+            status=self.certificate.status.value,
+            largest_error_found=self.certificate.found,
+            a_priori_bound=self.a_priori,
+            paper_tokens=self.paper_tokens,
+        )
+
+    def to_torch(self) -> Any:
+        """A plain `torch.nn.Module` around stock `nn.MultiheadAttention` and `nn.Linear`."""
+        from .backends.torch import to_torch
+
+        return to_torch(self.network, self.domain.shape, self.output_shape)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write network, certificate and description to one safetensors file."""
+        tensors, network = storage.pack(self.network)
+        claim = self.certificate.claim
+        if claim.samples is not None:
+            tensors["samples.points"], tensors["samples.values"] = claim.samples
+        description = {
+            "network": network,
+            "domain": self.domain.as_dict(),
+            "output_shape": list(self.output_shape),
+            "target": claim.description,
+            "certificate": self.certificate.as_dict(),
+            "construction": self.construction,
+            "theorem": self.theorem,
+            "eps": self.eps,
+            "a_priori": self.a_priori,
+            "paper_tokens": self.paper_tokens,
+            "outside": self.outside,
+        }
+        storage.write(path, tensors, description)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """A matplotlib figure of the network and its error, for one or two variables; saved if `path` is given."""
+        from .plots import plot
+
+        return plot(self, path)
+
+    def __repr__(self) -> str:
+        text = self.certificate.claim.description
+        name = text.get("text", text.get("name", ""))
+        return (
+            f"Compiled({name!r} on {self.domain!r}: {self.construction}, {self.network.tokens} tokens, "
+            f"{self.network.dtype}, {self.certificate.headline})"
+        )
+
+
+def load(path: str | os.PathLike[str]) -> Compiled:
+    """Read a file written by `Compiled.save`."""
+    tensors, data = storage.read(path)
+    try:
+        box = data["domain"]
+        domain = Box(box["lo"], box["hi"], box["names"])
+        network = storage.unpack(tensors, data["network"])
+        output_shape = tuple(int(size) for size in data["output_shape"])
+        samples = None
+        if "samples.points" in tensors:
+            samples = (tensors["samples.points"], tensors["samples.values"])
+        target = restore(data["target"], domain, output_shape, samples)
+        claim = Claim(network, domain, output_shape, data["target"], target, samples)
+        if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape):
+            raise FileFormatError(f"{path} must describe a network that fits its domain", got=repr(network))
+        return Compiled(
+            network=network,
+            certificate=Certificate.from_dict(data["certificate"], claim),
+            construction=data["construction"],
+            theorem=data["theorem"],
+            eps=data["eps"],
+            a_priori=data["a_priori"],
+            paper_tokens=data["paper_tokens"],
+            outside=data["outside"],
+        )
+    except (KeyError, TypeError, ValueError) as reason:
+        if isinstance(reason, FileFormatError):
+            raise
+        raise FileFormatError(f"{path} must carry a complete description", got=repr(reason)) from None

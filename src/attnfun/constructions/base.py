@@ -1,0 +1,44 @@
+"""The contract of a construction: a theorem that turns a target into a network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ..network import Network
+from ..targets import Target
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a construction intends to build, before any weight exists."""
+
+    tokens: int
+    """Memory tokens it will take."""
+    a_priori: float
+    """The theorem's own bound on the error in exact arithmetic, with the slopes known at planning time."""
+    details: Any
+    """Whatever the construction needs to build it."""
+
+
+class Construction(ABC):
+    """One theorem, one file. `plan` is cheap and says the size; `build` writes the weights."""
+
+    name: ClassVar[str]
+    theorem: ClassVar[str]
+    """Where the theorem is stated."""
+    options: ClassVar[frozenset[str]] = frozenset()
+    """Names accepted in `options=`."""
+
+    @abstractmethod
+    def plan(self, target: Target, aim: float | None, budget: int, options: dict[str, Any]) -> Plan:
+        """Choose sizes whose predicted error is `aim`, or those asked for in `options` when it is None."""
+
+    @abstractmethod
+    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+        """The network, every weight representable in `dtype`."""
+
+    @abstractmethod
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+        """Memory tokens that the paper's own bound asks for at this tolerance."""

@@ -1,0 +1,183 @@
+"""WHERE: the box on which a function is to be approximated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import InputError
+
+Outside = Literal["raise", "clip", "allow"]
+OUTSIDE: tuple[Outside, ...] = ("raise", "clip", "allow")
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A product of closed intervals `[lo, hi]`.
+
+    The shape of `lo` and `hi` is the shape of one point: `()` for a function of one real variable,
+    `(D,)` for a function of D variables, `(n, d)` for a map on sequences of n tokens with d features.
+    The axes of a `(D,)` box may have names.
+
+    >>> box = Box([-1, 0], [1, 2], names=("x", "y"))
+    >>> box
+    Box(x=-1:1, y=0:2)
+    >>> box.size, box.shape
+    (2, (2,))
+    """
+
+    lo: npt.NDArray[np.float64]
+    hi: npt.NDArray[np.float64]
+    names: tuple[str, ...] | None = None
+
+    def __init__(self, lo: npt.ArrayLike, hi: npt.ArrayLike, names: Sequence[str] | None = None) -> None:
+        low, high = _as_bound("lower", lo), _as_bound("upper", hi)
+        if low.shape != high.shape or low.ndim > 2 or low.size == 0:
+            raise InputError(
+                "lower and upper ends of a domain must have one common shape, () or (D,) or (n, d)",
+                got=f"{low.shape} and {high.shape}",
+                remedy="Give one pair (lo, hi) per variable.",
+            )
+        labels = None if names is None else tuple(str(name) for name in names)
+        if labels is not None and (low.ndim > 1 or len(labels) != low.size or len(set(labels)) != low.size):
+            raise InputError("a domain needs one distinct name per axis", got=f"{labels} for {low.size} axes")
+        for index in np.ndindex(low.shape):
+            if not low[index] < high[index] or not np.isfinite(high[index] - low[index]):
+                axis = labels[index[0]] if labels and index else f"axis {index}" if index else "the domain"
+                raise InputError(
+                    f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",
+                    got=f"({low[index]:g}, {high[index]:g})",
+                    remedy="Swap the ends, or widen an empty interval.",
+                )
+        low.setflags(write=False)
+        high.setflags(write=False)
+        object.__setattr__(self, "lo", low)
+        object.__setattr__(self, "hi", high)
+        object.__setattr__(self, "names", labels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of one point."""
+        return self.lo.shape
+
+    @property
+    def size(self) -> int:
+        """Number of real coordinates, D."""
+        return self.lo.size
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """The point as a sequence: (number of tokens, features a token)."""
+        return (self.lo.shape[0], self.lo.shape[1]) if self.lo.ndim == 2 else (1, self.size)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """A label for each coordinate: its name, or x, or x0, x1, ..."""
+        if self.names is not None:
+            return self.names
+        return ("x",) if self.size == 1 else tuple(f"x{k}" for k in range(self.size))
+
+    def flatten(self, points: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], tuple[int, ...]]:
+        """Points in the user's shape -> (rows of shape (B, D), leading axes).
+
+        With D = 1, an array of shape (k,) is a batch of k points.
+        """
+        try:
+            array = np.asarray(points, dtype=np.float64)
+        except (TypeError, ValueError) as reason:
+            raise InputError("points must be real numbers", got=str(reason)) from None
+        if self.shape == () or (self.shape == (1,) and array.ndim < 2):
+            lead = array.shape
+        else:
+            cut = array.ndim - len(self.shape)
+            if cut < 0 or array.shape[cut:] != self.shape:
+                raise InputError(
+                    f"points must have shape (..., {', '.join(map(str, self.shape))})",
+                    got=f"shape {array.shape}",
+                    remedy=f"The last axes are the coordinates {', '.join(self.axes)}.",
+                )
+            lead = array.shape[:cut]
+        return array.reshape(-1, self.size), lead  # (B, D)
+
+    def unflatten(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Rows of shape (B, D) -> points of shape (B, *shape)."""
+        return rows.reshape(rows.shape[:-1] + self.shape)
+
+    def admit(self, rows: npt.NDArray[np.float64], outside: Outside) -> npt.NDArray[np.float64]:
+        """Apply the rule for points outside the box; NaN is never admitted."""
+        if outside not in OUTSIDE:
+            raise InputError(f"outside must be one of {', '.join(OUTSIDE)}", got=repr(outside))
+        if np.isnan(rows).any():
+            row = int(np.flatnonzero(np.isnan(rows).any(axis=1))[0])
+            raise InputError("points must not be NaN", got=f"{rows[row].tolist()} (point {row})")
+        if outside == "allow":
+            return rows
+        low, high = self.lo.ravel(), self.hi.ravel()
+        if outside == "clip":
+            return np.clip(rows, low, high)
+        beyond = (rows < low) | (rows > high)  # (B, D)
+        if beyond.any():
+            row, axis = (int(i) for i in np.argwhere(beyond)[0])
+            raise InputError(
+                f"{self.axes[axis]} must lie in [{low[axis]:g}, {high[axis]:g}]",
+                got=f"{rows[row, axis]:g} (point {row})",
+                remedy='The certificate says nothing there; pass outside="clip" or outside="allow".',
+            )
+        return rows
+
+    def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Uniform random rows, (count, D)."""
+        return rng.uniform(self.lo.ravel(), self.hi.ravel(), (count, self.size))
+
+    def as_dict(self) -> dict[str, Any]:
+        """A JSON-ready description."""
+        names = None if self.names is None else list(self.names)
+        return {"lo": self.lo.tolist(), "hi": self.hi.tolist(), "names": names}
+
+    def __repr__(self) -> str:
+        if self.lo.ndim == 2:
+            return f"Box(shape={self.shape}, lo={self.lo.min():g}.., hi=..{self.hi.max():g})"
+        pairs = zip(self.axes, self.lo.ravel(), self.hi.ravel(), strict=True)
+        return f"Box({', '.join(f'{name}={low:g}:{high:g}' for name, low, high in pairs)})"
+
+
+def as_box(domain: object) -> Box:
+    """Read a domain as users write it.
+
+    >>> as_box({"x": (-1, 1)}), as_box((-1, 1)).shape, as_box([(-1, 1)] * 2).shape
+    (Box(x=-1:1), (), (2,))
+    """
+    if isinstance(domain, Box):
+        return domain
+    if isinstance(domain, Mapping):
+        pairs = [_as_pair(pair) for pair in domain.values()]
+        return Box([low for low, _ in pairs], [high for _, high in pairs], tuple(domain))
+    if isinstance(domain, Sequence | np.ndarray) and not isinstance(domain, str) and len(domain) > 0:
+        if np.ndim(domain[0]) == 0:  # type: ignore[arg-type]
+            return Box(*_as_pair(domain))
+        pairs = [_as_pair(pair) for pair in domain]
+        return Box([low for low, _ in pairs], [high for _, high in pairs])
+    raise InputError(
+        "a domain must be a pair (lo, hi), a list of pairs, a dict of names to pairs, or an af.Box",
+        got=repr(domain),
+        remedy='For example domain={"x": (-1, 1), "y": (0, 2)}.',
+    )
+
+
+def _as_pair(pair: Any) -> tuple[float, float]:
+    try:
+        low, high = pair
+        return float(low), float(high)
+    except (TypeError, ValueError):
+        raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=repr(pair)) from None
+
+
+def _as_bound(end: str, value: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    try:
+        return np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the {end} ends of a domain must be numbers", got=repr(value)) from None

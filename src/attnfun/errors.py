@@ -1,0 +1,50 @@
+"""Every error attnfun raises: what must hold, what was got instead, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class AttnfunError(Exception):
+    """Base of all errors raised on purpose.
+
+    >>> raise AttnfunError("eps must be positive", got=-1, remedy="Pass eps=1e-3, say.")
+    Traceback (most recent call last):
+        ...
+    attnfun.errors.AttnfunError: eps must be positive; got -1. Pass eps=1e-3, say.
+    """
+
+    def __init__(self, constraint: str, *, got: object = None, remedy: str = "") -> None:
+        self.constraint, self.got, self.remedy = constraint, got, remedy
+        sentence = constraint if got is None else f"{constraint}; got {got}"
+        super().__init__(f"{sentence}. {remedy}".rstrip())
+
+
+class InputError(AttnfunError, ValueError):
+    """An argument, formula, domain or point that cannot be used."""
+
+
+class FileFormatError(AttnfunError, ValueError):
+    """A file that is truncated, not ours, or of a newer format."""
+
+
+class MissingExtra(AttnfunError, ImportError):
+    """A back end whose package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"this needs the package {package}, which is not installed",
+            remedy=f"Install it with: pip install 'attnfun[{extra}]'",
+        )
+
+
+class ToleranceNotMet(AttnfunError):
+    """The tolerance was not reached or not proved; `best` is the closest result there is (or None)."""
+
+    def __init__(self, constraint: str, *, got: object = None, remedy: str = "", best: Any = None) -> None:
+        super().__init__(constraint, got=got, remedy=remedy)
+        self.best = best
+
+
+class ProofFailed(AttnfunError):
+    """A certificate that could not be proved again."""

@@ -1,0 +1,6 @@
+"""Outward-rounded interval arithmetic, vectorised over many boxes; NumPy functions run on it unchanged."""
+
+from . import functions as functions
+from .interval import Interval, Untraceable, as_interval, join
+
+__all__ = ["Interval", "Untraceable", "as_interval", "join"]

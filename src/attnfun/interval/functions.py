@@ -1,0 +1,265 @@
+"""Interval versions of the elementary functions.
+
+Three shapes cover almost all of them: increasing, decreasing, and the rest (even, periodic, powers).
+Library values are widened by `LIBRARY_ULPS`; a function's own range (|sin| <= 1) trims the result back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import directed
+from .directed import Floats
+from .interval import UFUNCS, Interval, implements
+
+
+def _both(a: Interval, b: Interval) -> Any:
+    return a.defined & b.defined
+
+
+# ---------------------------------------------------------------- arithmetic: correctly rounded outwards
+
+
+@implements("add")
+def add(a: Interval, b: Interval) -> Interval:
+    """Sum."""
+    return Interval(directed.add(a.lo, b.lo)[0], directed.add(a.hi, b.hi)[1], _both(a, b))
+
+
+@implements("subtract")
+def subtract(a: Interval, b: Interval) -> Interval:
+    """Difference."""
+    return Interval(directed.add(a.lo, -b.hi)[0], directed.add(a.hi, -b.lo)[1], _both(a, b))
+
+
+@implements("multiply")
+def multiply(a: Interval, b: Interval) -> Interval:
+    """Product: the extreme products of the ends. One argument twice is a square."""
+    if a is b:
+        return square(a)
+    ends = [directed.multiply(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+    low = np.minimum.reduce([low for low, _ in ends])
+    return Interval(low, np.maximum.reduce([high for _, high in ends]), _both(a, b))
+
+
+@implements("divide", "true_divide")
+def divide(a: Interval, b: Interval) -> Interval:
+    """Quotient; unbounded and not defined where the divisor contains zero."""
+    pole = (b.lo <= 0) & (b.hi >= 0)
+    safe_lo, safe_hi = np.where(pole, 1.0, b.lo), np.where(pole, 1.0, b.hi)
+    ends = [directed.divide(x, y) for x in (a.lo, a.hi) for y in (safe_lo, safe_hi)]
+    low, high = np.fmin.reduce([low for low, _ in ends]), np.fmax.reduce([high for _, high in ends])
+    return Interval(np.where(pole, -np.inf, low), np.where(pole, np.inf, high), _both(a, b) & ~pole)
+
+
+@implements("negative")
+def negative(a: Interval) -> Interval:
+    """Negation, exact."""
+    return Interval(-a.hi, -a.lo, a.defined)
+
+
+@implements("positive")
+def positive(a: Interval) -> Interval:
+    """The interval itself."""
+    return a
+
+
+@implements("reciprocal")
+def reciprocal(a: Interval) -> Interval:
+    """1 / a."""
+    return divide(Interval(1.0), a)
+
+
+@implements("square")
+def square(a: Interval) -> Interval:
+    """The square, never below zero."""
+    ends = [directed.multiply(x, x) for x in (a.lo, a.hi)]
+    straddles = (a.lo <= 0) & (a.hi >= 0)
+    low = np.where(straddles, 0.0, np.minimum(ends[0][0], ends[1][0]))
+    return Interval(low, np.maximum(ends[0][1], ends[1][1]), a.defined)
+
+
+@implements("absolute", "fabs")
+def absolute(a: Interval) -> Interval:
+    """Absolute value, exact."""
+    straddles = (a.lo <= 0) & (a.hi >= 0)
+    low = np.where(straddles, 0.0, np.minimum(np.abs(a.lo), np.abs(a.hi)))
+    return Interval(low, a.magnitude, a.defined)
+
+
+@implements("minimum", "fmin")
+def minimum(a: Interval, b: Interval) -> Interval:
+    """The smaller, exact."""
+    return Interval(np.minimum(a.lo, b.lo), np.minimum(a.hi, b.hi), _both(a, b))
+
+
+@implements("maximum", "fmax")
+def maximum(a: Interval, b: Interval) -> Interval:
+    """The larger, exact."""
+    return Interval(np.maximum(a.lo, b.lo), np.maximum(a.hi, b.hi), _both(a, b))
+
+
+@implements("sign")
+def sign(a: Interval) -> Interval:
+    """-1, 0 or 1; both sides where the interval contains zero."""
+    return Interval(np.sign(a.lo), np.sign(a.hi), a.defined)
+
+
+@implements("sqrt")
+def sqrt(a: Interval) -> Interval:
+    """Square root on the part of the interval that is not negative."""
+    low, high = directed.root(np.maximum(a.lo, 0.0))[0], directed.root(np.maximum(a.hi, 0.0))[1]
+    return _empty_where(a.hi < 0, Interval(low, high, a.defined & (a.lo >= 0)))
+
+
+# ---------------------------------------------------------------- monotone library functions
+
+Values = Callable[[Floats], Floats]
+
+
+def _monotone(
+    name: str,
+    function: Values,
+    within: tuple[float, float] = (-np.inf, np.inf),
+    domain: tuple[float, float] = (-np.inf, np.inf),
+    falling: bool = False,
+    pole: bool = False,
+) -> None:
+    """Register an increasing (or falling) function; `pole` says that its left edge is one."""
+
+    def interval_version(a: Interval) -> Interval:
+        left, right = np.clip(a.lo, *domain), np.clip(a.hi, *domain)
+        with np.errstate(all="ignore"):
+            ends = (function(right), function(left)) if falling else (function(left), function(right))
+        low, high = directed.widen(*ends)
+        inside = (a.lo > domain[0] if pole else a.lo >= domain[0]) & (a.hi <= domain[1])
+        result = Interval(np.clip(low, *within), np.clip(high, *within), a.defined & inside)
+        return _empty_where((a.hi < domain[0]) | (a.lo > domain[1]), result)
+
+    interval_version.__doc__ = f"Enclosure of {name}."
+    implements(name)(interval_version)
+
+
+def _erf(x: Floats) -> Floats:
+    from scipy.special import erf
+
+    return erf(x)
+
+
+_TOP = np.nextafter(np.pi, 4.0)
+_monotone("exp", np.exp, within=(0.0, np.inf))
+_monotone("expm1", np.expm1, within=(-1.0, np.inf))
+_monotone("exp2", np.exp2, within=(0.0, np.inf))
+_monotone("log", np.log, domain=(0.0, np.inf), pole=True)
+_monotone("log2", np.log2, domain=(0.0, np.inf), pole=True)
+_monotone("log10", np.log10, domain=(0.0, np.inf), pole=True)
+_monotone("log1p", np.log1p, domain=(-1.0, np.inf), pole=True)
+_monotone("cbrt", np.cbrt)
+_monotone("arcsin", np.arcsin, within=(-_TOP / 2, _TOP / 2), domain=(-1.0, 1.0))
+_monotone("arccos", np.arccos, within=(0.0, _TOP), domain=(-1.0, 1.0), falling=True)
+_monotone("arctan", np.arctan, within=(-_TOP / 2, _TOP / 2))
+_monotone("sinh", np.sinh)
+_monotone("tanh", np.tanh, within=(-1.0, 1.0))
+_monotone("arcsinh", np.arcsinh)
+_monotone("erf", _erf, within=(-1.0, 1.0))
+
+
+def _empty_where(nowhere: Any, result: Interval) -> Interval:
+    """Where the function is defined at no point of the interval: unbounded, so that no bound is claimed."""
+    return Interval(
+        np.where(nowhere, -np.inf, result.lo), np.where(nowhere, np.inf, result.hi), result.defined & ~nowhere
+    )
+
+
+# ---------------------------------------------------------------- even, periodic, powers
+
+
+@implements("cosh")
+def cosh(a: Interval) -> Interval:
+    """cosh(|a|), increasing in |a|."""
+    size = absolute(a)
+    with np.errstate(over="ignore"):
+        low, high = directed.widen(np.cosh(size.lo), np.cosh(size.hi))
+    return Interval(np.maximum(low, 1.0), high, a.defined)
+
+
+def _reaches(a: Interval, phase: float, period: float) -> Any:
+    """Might [lo, hi] contain `phase + k * period`? Never a wrong no: the quotients are widened first."""
+    with np.errstate(all="ignore"):
+        left, right = (a.lo - phase) / period, (a.hi - phase) / period
+        slack = 16 * directed.ULP * (np.maximum(np.abs(left), np.abs(right)) + 1)
+        missed = np.ceil(left - slack) > np.floor(right + slack)
+    return ~missed
+
+
+def _wave(function: Values, crest: float) -> Callable[[Interval], Interval]:
+    """Enclosure of sin or cos: the ends, plus 1 or -1 where a crest or a trough is inside."""
+
+    def interval_version(a: Interval) -> Interval:
+        bounded = np.isfinite(a.lo) & np.isfinite(a.hi)
+        low, high = (np.where(bounded, end, 0.0) for end in (a.lo, a.hi))
+        ends = function(low), function(high)
+        least, most = directed.widen(np.minimum(*ends), np.maximum(*ends))
+        top = _reaches(a, crest, 2 * np.pi) | ~bounded
+        bottom = _reaches(a, crest + np.pi, 2 * np.pi) | ~bounded
+        return Interval(
+            np.where(bottom, -1.0, np.maximum(least, -1.0)),
+            np.where(top, 1.0, np.minimum(most, 1.0)),
+            a.defined,
+        )
+
+    return interval_version
+
+
+implements("sin")(_wave(np.sin, np.pi / 2))
+implements("cos")(_wave(np.cos, 0.0))
+
+
+@implements("tan")
+def tan(a: Interval) -> Interval:
+    """Increasing between its poles; unbounded across one."""
+    pole = _reaches(a, np.pi / 2, np.pi)
+    low, high = directed.widen(np.tan(np.where(pole, 0.0, a.lo)), np.tan(np.where(pole, 0.0, a.hi)))
+    return Interval(np.where(pole, -np.inf, low), np.where(pole, np.inf, high), a.defined & ~pole)
+
+
+@implements("power", "float_power")
+def power(a: Interval, b: Interval) -> Interval:
+    """`a ** b`: whole constant exponents on any base, real exponents on bases that are not negative."""
+    if b.lo.size == 1 and (b.lo == b.hi).all() and float(b.lo.ravel()[0]).is_integer():
+        return _whole_power(a, int(b.lo.ravel()[0]))
+    return _real_power(a, b)
+
+
+def _whole_power(a: Interval, exponent: int) -> Interval:
+    if exponent < 0:
+        return divide(Interval(1.0), _whole_power(a, -exponent))
+    if exponent in (0, 1):
+        return a if exponent else Interval(np.ones_like(a.lo), None, a.defined)
+    if exponent == 2:
+        return square(a)
+    base = absolute(a) if exponent % 2 == 0 else a
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = directed.widen(base.lo**exponent, base.hi**exponent)
+    return Interval(np.maximum(low, 0.0) if exponent % 2 == 0 else low, high, a.defined)
+
+
+def _real_power(a: Interval, b: Interval) -> Interval:
+    """On x >= 0, `x**y` is monotone in each argument alone, so its extremes are at the corners.
+
+    Zero is the edge of the natural domain for positive exponents and a pole for the others.
+    """
+    left, right = np.maximum(a.lo, 0.0), np.maximum(a.hi, 0.0)
+    with np.errstate(all="ignore"):
+        corners = [np.power(x, y) for x in (left, right) for y in (b.lo, b.hi)]
+    low, high = directed.widen(np.minimum.reduce(corners), np.maximum.reduce(corners))
+    pole = (a.lo <= 0) & (b.lo <= 0)
+    defined = _both(a, b) & (a.lo >= 0) & ~pole
+    result = Interval(np.where(pole, 0.0, np.maximum(low, 0.0)), np.where(pole, np.inf, high), defined)
+    return _empty_where(a.hi < 0, result)
+
+
+__all__ = ["UFUNCS"]

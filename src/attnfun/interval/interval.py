@@ -1,0 +1,203 @@
+"""Intervals of real numbers, vectorised, that NumPy functions run on unchanged.
+
+An `Interval` of shape S stands for one real interval per element. Every operation returns an interval that
+contains every possible real result (the inclusion property), rounding included, so evaluating a formula on
+the interval of its arguments encloses its range.
+
+`defined` is True where the operation was defined on *every* point of its argument. It is lost, never
+regained: `sqrt` of [-1, 4] is [0, 2] with `defined` False, because the formula has no value on a part of
+the box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import directed
+from .directed import Floats
+
+UFUNCS: dict[str, Callable[..., Interval]] = {}
+"""Implementation of each NumPy (or SciPy) ufunc on intervals, by the ufunc's name."""
+
+
+def implements(*names: str) -> Callable[[Callable[..., Interval]], Callable[..., Interval]]:
+    """Register a function as the interval version of the ufuncs with these names."""
+
+    def register(function: Callable[..., Interval]) -> Callable[..., Interval]:
+        UFUNCS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+class Untraceable(TypeError):
+    """A Python function did something that has no meaning on intervals (a branch on a value, say)."""
+
+
+class Interval:
+    """An array of closed real intervals `[lo, hi]`, possibly unbounded.
+
+    >>> x = Interval(-1.0, 2.0)
+    >>> x * x, x**2, np.exp(x - x)
+    (Interval[-2, 4], Interval[0, 4], Interval[0.0497871, 20.0855])
+    """
+
+    __slots__ = ("defined", "hi", "lo")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, lo: npt.ArrayLike, hi: npt.ArrayLike | None = None, defined: npt.ArrayLike = True) -> None:
+        low = np.asarray(lo, dtype=np.float64)
+        high = low if hi is None else np.asarray(hi, dtype=np.float64)
+        self.lo: Floats
+        self.hi: Floats
+        self.lo, self.hi = (low, high) if low.shape == high.shape else np.broadcast_arrays(low, high)
+        self.defined: npt.NDArray[np.bool_] = np.asarray(defined, dtype=bool)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array of intervals."""
+        return self.lo.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.lo.ndim
+
+    @property
+    def mid(self) -> Floats:
+        """A float inside each bounded interval."""
+        return np.clip(self.lo / 2 + self.hi / 2, self.lo, self.hi)
+
+    @property
+    def radius(self) -> Floats:
+        """An upper bound on the distance from `mid` to either end."""
+        mid = self.mid
+        return np.maximum(directed.add(self.hi, -mid)[1], directed.add(mid, -self.lo)[1])
+
+    @property
+    def magnitude(self) -> Floats:
+        """The largest absolute value in each interval."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    def __getitem__(self, index: Any) -> Interval:
+        return Interval(self.lo[index], self.hi[index], np.broadcast_to(self.defined, self.shape)[index])
+
+    def reshape(self, *shape: Any) -> Interval:
+        """The same intervals in another shape."""
+        defined = np.broadcast_to(self.defined, self.shape).reshape(*shape)
+        return Interval(self.lo.reshape(*shape), self.hi.reshape(*shape), defined)
+
+    def sum(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Interval:
+        """Enclosure of the sum along an axis, valid for any order of summation."""
+        del out
+        low, high = (end.sum(axis, keepdims=keepdims) for end in (self.lo, self.hi))
+        terms = self.lo.size // max(low.size, 1)
+        slack = (terms + 1) * directed.ULP * self.magnitude.sum(axis, keepdims=keepdims)
+        defined = np.broadcast_to(self.defined, self.shape).all(axis, keepdims=keepdims)
+        return Interval(directed.below(low - slack), directed.above(high + slack), defined)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Interval:
+        name = ufunc.__name__
+        if method == "reduce" and name == "add":
+            return inputs[0].sum(kwargs.get("axis", 0))
+        if method != "__call__" or name not in UFUNCS or kwargs.get("out") is not None:
+            raise Untraceable(f"np.{name} has no interval version")
+        return UFUNCS[name](*(as_interval(value) for value in inputs))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Interval:
+        del types
+        if function in (np.stack, np.concatenate):
+            return join(*args, **kwargs, function=function)
+        if function is np.sum:
+            return args[0].sum(*args[1:], **kwargs)
+        raise Untraceable(f"np.{function.__name__} has no interval version")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> npt.NDArray[Any]:
+        raise Untraceable("an interval cannot become an array of numbers")
+
+    def __bool__(self) -> bool:
+        raise Untraceable("a branch on a value has no meaning on an interval")
+
+    def __add__(self, other: Any) -> Interval:
+        return np.add(self, other)  # type: ignore[return-value]
+
+    def __sub__(self, other: Any) -> Interval:
+        return np.subtract(self, other)  # type: ignore[return-value]
+
+    def __mul__(self, other: Any) -> Interval:
+        return np.multiply(self, other)  # type: ignore[return-value]
+
+    def __truediv__(self, other: Any) -> Interval:
+        return np.divide(self, other)  # type: ignore[return-value]
+
+    def __pow__(self, other: Any) -> Interval:
+        return np.power(self, other)  # type: ignore[return-value]
+
+    def __radd__(self, other: Any) -> Interval:
+        return np.add(other, self)  # type: ignore[return-value]
+
+    def __rsub__(self, other: Any) -> Interval:
+        return np.subtract(other, self)  # type: ignore[return-value]
+
+    def __rmul__(self, other: Any) -> Interval:
+        return np.multiply(other, self)  # type: ignore[return-value]
+
+    def __rtruediv__(self, other: Any) -> Interval:
+        return np.divide(other, self)  # type: ignore[return-value]
+
+    def __rpow__(self, other: Any) -> Interval:
+        return np.power(other, self)  # type: ignore[return-value]
+
+    def __neg__(self) -> Interval:
+        return np.negative(self)  # type: ignore[return-value]
+
+    def __pos__(self) -> Interval:
+        return self
+
+    def __abs__(self) -> Interval:
+        return np.abs(self)  # type: ignore[return-value]
+
+    def __matmul__(self, matrix: Any) -> Interval:
+        """Product with a matrix of exact floats, by midpoint and radius."""
+        matrix = np.asarray(matrix, dtype=np.float64)
+        slack = (2 * matrix.shape[0] + 4) * directed.ULP
+        mid, radius, sizes = self.mid, self.radius, np.abs(matrix)
+        with np.errstate(invalid="ignore"):
+            centre = mid @ matrix
+            spread = (radius @ sizes) * (1 + slack) + slack * (np.abs(mid) @ sizes) + 5e-324 * len(matrix)
+            low, high = directed.below(centre - spread), directed.above(centre + spread)
+        defined = np.broadcast_to(self.defined, self.shape).all(-1, keepdims=True)
+        return Interval(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high), defined)
+
+    def __repr__(self) -> str:
+        if self.shape == ():
+            return f"Interval[{self.lo:g}, {self.hi:g}]"
+        return f"Interval(shape={self.shape})"
+
+
+def as_interval(value: Any) -> Interval:
+    """An interval as it is, a number as the interval that holds it alone."""
+    return value if isinstance(value, Interval) else Interval(value)
+
+
+def join(parts: Sequence[Any], axis: int = 0, function: Any = np.concatenate) -> Interval:
+    """`np.concatenate` or `np.stack` of intervals and numbers."""
+    intervals = [as_interval(part) for part in parts]
+    if function is np.stack:
+        shape = np.broadcast_shapes(*(part.shape for part in intervals))
+        intervals = [
+            Interval(*(np.broadcast_to(end, shape) for end in (part.lo, part.hi)), part.defined) for part in intervals
+        ]
+    defined = [np.broadcast_to(part.defined, part.shape) for part in intervals]
+    return Interval(
+        function([part.lo for part in intervals], axis=axis),
+        function([part.hi for part in intervals], axis=axis),
+        function(defined, axis=axis),
+    )

@@ -1,0 +1,222 @@
+"""WEIGHTS: the three kinds of layer, as plain frozen arrays.
+
+A sequence is X of shape (..., n, d), one row a token. Layers are data: what they compute is said here in
+formulas and in `reference.py` in code; back ends translate them, certificates enclose them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+
+Floats = npt.NDArray[np.float64]
+
+
+def _freeze(layer: object) -> None:
+    """Make the arrays of a new layer float64, read-only and finite."""
+    for field in fields(layer):  # type: ignore[arg-type]
+        value = getattr(layer, field.name)
+        if isinstance(value, np.ndarray):
+            array = np.array(value, dtype=np.float64)
+            if not np.isfinite(array).all():
+                raise InputError(f"{type(layer).__name__}.{field.name} must be finite")
+            array.setflags(write=False)
+            object.__setattr__(layer, field.name, array)
+
+
+def _check(holds: bool, constraint: str, got: object) -> None:
+    if not holds:
+        raise InputError(constraint, got=got)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """A sum of linear transformations, `Z = Σ_k A_k X B_k + C`.
+
+    `left` holds the A_k (K, N, n), `right` the B_k (K, d, m), `constant` C (N, m). Without `left` the map
+    acts on each token alone, `Z = X B + C`, for sequences of any length; then K = 1 and N = 1.
+    """
+
+    kind: ClassVar[str] = "affine"
+    right: Floats
+    constant: Floats
+    left: Floats | None = None
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+        shapes = self.right.shape, self.constant.shape, None if self.left is None else self.left.shape
+        _check(self.right.ndim == 3 and self.constant.ndim == 2, "an affine map is (K, d, m) and (N, m)", shapes)
+        _check(self.constant.shape[1] == self.right.shape[2], "B_k and C must have the same width", shapes)
+        if self.left is None:
+            _check(
+                self.right.shape[0] == 1 and self.constant.shape[0] == 1,
+                "a token-wise map has K = N = 1",
+                shapes,
+            )
+        else:
+            fits = self.left.ndim == 3 and self.left.shape[:2] == (
+                self.right.shape[0],
+                self.constant.shape[0],
+            )
+            _check(fits, "A_k must be (K, N, n)", shapes)
+
+    @classmethod
+    def tokenwise(cls, weight: Floats, bias: Floats) -> Affine:
+        """Each token alone: `z = x weight + bias`."""
+        return cls(weight[None], bias[None])
+
+    @classmethod
+    def flatten(cls, length: int, weight: Floats, bias: Floats) -> Affine:
+        """All n tokens into one: `z = vec(X) weight + bias`, weight of shape (n*d, m)."""
+        left = np.eye(length)[:, None, :]  # (K=n, 1, n)
+        return cls(weight.reshape(length, -1, weight.shape[1]), bias[None], left)
+
+    @classmethod
+    def unflatten(cls, length: int, width: int) -> Affine:
+        """One token of n*d features into n tokens of d features."""
+        left = np.eye(length)[:, :, None]  # (K=n, n, 1)
+        right = np.eye(length * width).reshape(-1, length, width).transpose(1, 0, 2)  # (n, n*d, d)
+        return cls(right, np.zeros((length, width)), left)
+
+    @property
+    def width_in(self) -> int:
+        """Features of a token that goes in."""
+        return self.right.shape[1]
+
+    @property
+    def width_out(self) -> int:
+        """Features of a token that comes out."""
+        return self.right.shape[2]
+
+    def length_out(self, length_in: int) -> int:
+        """Tokens that come out."""
+        return length_in if self.left is None else self.left.shape[1]
+
+    @property
+    def parameters(self) -> int:
+        """Stored numbers."""
+        return self.right.size + self.constant.size + (0 if self.left is None else self.left.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """Multi-head softmax attention with memory tokens.
+
+    For head h, query token z and key token m (all rows; the scale 1/√k of stock attention is absorbed):
+
+        q = z W_Q + b_Q,   k = m W_K + b_K,   v = m W_V + b_V
+        y_h(z) = Σ_m softmax_m(q·k) v,        out(z) = Σ_h y_h(z) W_O + b_O  (+ z with `residual`)
+
+    Keys are the memory tokens alone (cross-attention), or the data tokens and then the memory tokens
+    (`attends_data`, self-attention). Memory tokens ask nothing: their own outputs would be thrown away.
+    """
+
+    kind: ClassVar[str] = "attention"
+    query: Floats  # (H, d, k)
+    query_bias: Floats  # (H, k)
+    key: Floats  # (H, e, k)
+    key_bias: Floats  # (H, k)
+    value: Floats  # (H, e, v)
+    value_bias: Floats  # (H, v)
+    output: Floats  # (H, v, o)
+    output_bias: Floats  # (o,)
+    memory: Floats  # (M, e)
+    attends_data: bool = False
+    residual: bool = False
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+        shapes = {field.name: getattr(self, field.name).shape for field in fields(self)[:9]}
+        heads, width, size = self.query.shape
+        features, values = self.value.shape[1:]
+        wanted = {
+            "query": (heads, width, size),
+            "query_bias": (heads, size),
+            "key": (heads, features, size),
+            "key_bias": (heads, size),
+            "value": (heads, features, values),
+            "value_bias": (heads, values),
+            "output": (heads, values, self.output.shape[-1]),
+            "output_bias": (self.output.shape[-1],),
+            "memory": (len(self.memory), features),
+        }
+        _check(shapes == wanted, f"attention weights must fit together as {wanted}", shapes)
+        if self.attends_data:
+            _check(features == width, "data and memory tokens must have one width", (width, features))
+        else:
+            _check(len(self.memory) > 0, "cross-attention needs memory tokens", 0)
+        if self.residual:
+            _check(self.width_out == width, "a residual connection needs equal widths", (width, self.width_out))
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.query.shape[0]
+
+    @property
+    def width_in(self) -> int:
+        """Features of a token that goes in."""
+        return self.query.shape[1]
+
+    @property
+    def width_out(self) -> int:
+        """Features of a token that comes out."""
+        return self.output.shape[2]
+
+    def length_out(self, length_in: int) -> int:
+        """Tokens that come out."""
+        return length_in
+
+    @property
+    def tokens(self) -> int:
+        """Memory keys, summed over heads."""
+        return self.heads * len(self.memory)
+
+    @property
+    def parameters(self) -> int:
+        """Stored numbers."""
+        return sum(getattr(self, field.name).size for field in fields(self)[:9])
+
+    def keys(self) -> Floats:
+        """Keys of the memory tokens, (H, M, k)."""
+        return self.memory @ self.key + self.key_bias[:, None]
+
+    def values(self) -> Floats:
+        """Values of the memory tokens, (H, M, v)."""
+        return self.memory @ self.value + self.value_bias[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """Softmax over the features of each token."""
+
+    kind: ClassVar[str] = "softmax"
+    width: int
+
+    @property
+    def width_in(self) -> int:
+        """Features of a token that goes in."""
+        return self.width
+
+    @property
+    def width_out(self) -> int:
+        """Features of a token that comes out."""
+        return self.width
+
+    def length_out(self, length_in: int) -> int:
+        """Tokens that come out."""
+        return length_in
+
+    @property
+    def parameters(self) -> int:
+        """It has none."""
+        return 0
+
+
+Layer = Affine | Attention | Softmax
+LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, Softmax)}

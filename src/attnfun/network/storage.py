@@ -1,0 +1,107 @@
+"""Networks as named tensors plus a JSON description, in the safetensors format. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import AttnfunError, FileFormatError
+from .layers import LAYERS, Layer
+from .network import Network
+
+FORMAT = 1
+"""Raised when older readers could misunderstand a file."""
+
+Tensors = dict[str, npt.NDArray[Any]]
+
+
+def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str, Any]) -> None:
+    """Write a file in one step: it appears complete or not at all."""
+    from safetensors.numpy import save
+
+    from .._version import __version__
+
+    header = {"format": FORMAT, "attnfun": __version__, **description}
+    data = save(
+        {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()},
+        {"attnfun": json.dumps(header)},
+    )
+    destination = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=destination.name, suffix=".part")
+    except OSError as reason:
+        raise FileFormatError(f"{path} must be writable", got=str(reason)) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, destination)  # noqa: PTH105 - atomic on every platform
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
+    """Tensors and description of a file written by `write`."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise FileFormatError("the file must exist", got=str(path))
+    try:
+        with safe_open(str(path), "numpy") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except (SafetensorError, OSError, ValueError) as reason:
+        raise FileFormatError(f"{path} must be a complete safetensors file", got=str(reason)) from None
+    if "attnfun" not in metadata:
+        raise FileFormatError(f"{path} must have been written by attnfun", got="no attnfun description in it")
+    try:
+        description = json.loads(metadata["attnfun"])
+        number, version = int(description["format"]), str(description["attnfun"])
+    except (ValueError, KeyError, TypeError):
+        raise FileFormatError(f"{path} must carry a readable attnfun description") from None
+    if number > FORMAT:
+        raise FileFormatError(
+            f"this attnfun reads file formats up to {FORMAT}",
+            got=f"format {number}",
+            remedy=f"Install attnfun {version} or later: pip install 'attnfun>={version}'",
+        )
+    return tensors, description
+
+
+def pack(network: Network) -> tuple[Tensors, dict[str, Any]]:
+    """A network as tensors (in its dtype, which holds every weight exactly) and a description."""
+    tensors: Tensors = {}
+    layers: list[dict[str, Any]] = []
+    for number, layer in enumerate(network.layers):
+        plain: dict[str, Any] = {"kind": layer.kind}
+        for field in fields(layer):
+            value = getattr(layer, field.name)
+            if isinstance(value, np.ndarray):
+                tensors[f"layers.{number}.{field.name}"] = value.astype(network.dtype)
+            else:
+                plain[field.name] = value
+        layers.append(plain)
+    return tensors, {"layers": layers, "length": network.length, "dtype": network.dtype}
+
+
+def unpack(tensors: Tensors, description: dict[str, Any]) -> Network:
+    """The network again, bit for bit."""
+    try:
+        layers: list[Layer] = []
+        for number, plain in enumerate(description["layers"]):
+            kind = LAYERS[plain["kind"]]
+            names = {field.name for field in fields(kind)}
+            arrays = {name: tensors.get(f"layers.{number}.{name}") for name in names}
+            given = {name: array.astype(np.float64) for name, array in arrays.items() if array is not None}
+            rest = {name: value for name, value in plain.items() if name in names}
+            layers.append(kind(**rest, **given))  # type: ignore[arg-type]
+        return Network(tuple(layers), int(description["length"]), str(description["dtype"]))
+    except (KeyError, TypeError, ValueError, AttributeError, AttnfunError) as reason:
+        raise FileFormatError("the file must describe a network that fits together", got=str(reason)) from None

@@ -1,0 +1,209 @@
+"""From a function and a tolerance to a network and a proof. The body of `compile` is the architecture."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from .certificates import Claim, Progress, certify
+from .certificates.rounding import rounding_parts
+from .compiled import Compiled
+from .constructions import Construction, Plan, find
+from .domain import OUTSIDE, Outside, as_box
+from .errors import InputError, ToleranceNotMet
+from .network import DTYPES
+from .targets import Target, as_target
+from .targets.poles import refuse_poles
+
+BUDGET = 2**18
+"""Memory tokens allowed unless said otherwise."""
+MARGIN = 0.9
+"""The first network is planned for this fraction of eps, so that the proof has room."""
+LEAST_TIME = 0.01
+"""Seconds that a last attempt gets when the time limit is over."""
+STALLED = 0.95
+"""If the error found falls by less than this factor from one attempt to the next, more tokens do not help."""
+
+
+def compile(
+    target: object,
+    domain: object,
+    eps: float | None = None,
+    *,
+    norm: str = "inf",
+    relative: bool = False,
+    construction: str = "auto",
+    dtype: str = "float64",
+    budget: int = BUDGET,
+    time_limit: float = math.inf,
+    options: dict[str, Any] | None = None,
+    lipschitz: float | None = None,
+    proof: bool = True,
+    outside: Outside = "raise",
+    seed: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Compiled:
+    """Turn a function into an attention network whose error is at most `eps` everywhere on the domain.
+
+    Parameters
+    ----------
+    target : a formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), or a function on NumPy arrays.
+    domain : `{"x": (-1, 1)}`, a pair, a list of pairs, or an `af.Box`.
+    eps : the tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size
+        must be asked for, as in `options={"tokens": 500}`.
+    norm : the error measure; only "inf", the largest error, is known.
+    construction : "auto" or the name of a theorem.
+    dtype : the arithmetic in which the network will run; the certificate holds for it.
+    budget, time_limit : memory tokens and seconds that may be spent.
+    lipschitz : a declared Lipschitz constant (Euclidean); the function is then a black box.
+    proof : False for an estimate only.
+    outside : what calls do with points outside the domain: "raise", "clip" or "allow".
+    seed : for the points that are sampled; equal calls give equal results.
+    progress : called with a `Progress` after each round of a proof.
+
+    Raises
+    ------
+    InputError, for anything that cannot be used; ToleranceNotMet, with the best result, if eps is out of reach.
+
+    Examples
+    --------
+    >>> import attnfun as af
+    >>> net = af.compile("sin(3*x)", domain={"x": (-1, 1)}, eps=0.05)
+    >>> net.certificate.status.value, bool(net.certificate.bound <= 0.05), abs(net(0.5) - np.sin(1.5)) <= 0.05
+    ('proved', True, np.True_)
+    """
+    ask = Request(eps, norm, relative, dtype, budget, time_limit, options or {}, proof, outside, seed, progress)
+    goal = as_target(target, as_box(domain), lipschitz)
+    theorem = find(construction)
+    refuse_poles(goal)
+    ask = ask.fitted(goal, theorem)
+
+    aim, last = ask.first_aim, None
+    while True:
+        plan = theorem.plan(goal, aim, ask.budget, ask.options)
+        if plan.tokens > ask.budget:
+            raise _over_budget(ask, goal, theorem, plan)
+        result = _realise(ask, goal, theorem, plan)
+        if ask.eps is None or result.certificate.bound <= ask.eps:
+            return result
+        aim, last = _closer(ask.eps, ask, result, last) * (aim or ask.eps), result
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, checked."""
+
+    eps: float | None
+    norm: str
+    relative: bool
+    dtype: str
+    budget: int
+    time_limit: float
+    options: dict[str, Any]
+    proof: bool
+    outside: Outside
+    seed: int
+    progress: Callable[[Progress], None] | None
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.eps, int | float | np.number) and not isinstance(self.eps, bool)
+        _require(
+            self.eps is None or (number and 0 < self.eps < math.inf),
+            "eps must be a finite number > 0",
+            self.eps,
+        )
+        _require(self.norm in ("inf", math.inf), 'norm must be "inf" (the largest error)', self.norm)
+        _require(self.dtype in DTYPES, f"dtype must be one of {', '.join(DTYPES)}", self.dtype)
+        whole = isinstance(self.budget, int | np.integer) and self.budget >= 1
+        _require(whole, "budget must be a whole number of tokens >= 1", self.budget)
+        _require(self.time_limit > 0, "time_limit must be a number of seconds > 0", self.time_limit)
+        _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
+
+    def fitted(self, target: Target, theorem: Construction) -> Request:
+        """Check the options against the theorem, and make a relative tolerance absolute."""
+        unknown = sorted(set(self.options) - theorem.options)
+        _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
+        if self.eps is None or not self.relative:
+            return self
+        sample = target.values(target.domain.sample(4096, np.random.default_rng(self.seed)))
+        largest = float(np.abs(sample).max())
+        _require(largest > 0, "a relative tolerance needs a target that is not zero", largest)
+        return replace(self, eps=self.eps * largest)
+
+    @property
+    def first_aim(self) -> float | None:
+        """The error that the first network is planned for."""
+        return None if self.eps is None else MARGIN * self.eps
+
+    @property
+    def time_left(self) -> float:
+        """Seconds left of the limit."""
+        return max(self.time_limit - (time.monotonic() - self.began), LEAST_TIME)
+
+
+def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) -> Compiled:
+    """Build the planned network and certify it."""
+    network = theorem.build(target, plan, ask.dtype)
+    certificate = certify(
+        Claim.about(target, network),
+        ask.eps,
+        proof=ask.proof,
+        seed=ask.seed,
+        time_limit=ask.time_left,
+        progress=ask.progress,
+    )
+    return Compiled(
+        network=network,
+        certificate=replace(certificate, claim=Claim.about(target, network)),
+        construction=theorem.name,
+        theorem=theorem.theorem,
+        eps=ask.eps,
+        a_priori=plan.a_priori,
+        paper_tokens=None if ask.eps is None else theorem.paper_tokens(target, plan, ask.eps),
+        outside=ask.outside,
+    )
+
+
+def _closer(eps: float, ask: Request, result: Compiled, last: Compiled | None) -> float:
+    """The factor by which the next attempt aims closer, or the reason why there is none."""
+    certificate = result.certificate
+    rounding = sum(rounding_parts(result.network, result.domain))
+    if rounding >= eps / 2:
+        raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
+    if ask.time_left <= LEAST_TIME:
+        raise _missed(ask, result, f"The time limit of {ask.time_limit:g} s was reached: allow more")
+    if last is not None and certificate.found > max(eps, STALLED * last.certificate.found):
+        raise _missed(ask, result, "The error does not fall with more tokens: the target seems to jump somewhere")
+    return min(0.8, max(0.2, MARGIN * eps / certificate.bound))
+
+
+def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
+    return ToleranceNotMet(
+        f"eps={ask.eps:g} could not be reached",
+        got=f"{best.certificate.headline} with {best.network.tokens} tokens",
+        remedy=f"{remedy}.",
+        best=best,
+    )
+
+
+def _over_budget(ask: Request, target: Target, theorem: Construction, plan: Plan) -> ToleranceNotMet:
+    """The error for a tolerance beyond the budget, with the best network within it (estimated only)."""
+    within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
+    best = _realise(within, target, theorem, theorem.plan(target, None, ask.budget, within.options))
+    return ToleranceNotMet(
+        f"eps={ask.eps:g} needs about {plan.tokens:.6g} tokens with the construction {theorem.name}",
+        got=f"budget={ask.budget}, with which the {best.certificate.headline}",
+        remedy="Raise budget=, relax eps=, or shrink the domain.",
+        best=best,
+    )
+
+
+def _require(holds: bool, constraint: str, got: object) -> None:
+    if not holds:
+        raise InputError(constraint, got=repr(got))

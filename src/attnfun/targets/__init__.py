@@ -1,0 +1,66 @@
+"""WHAT: everything that can be compiled, behind one contract (`base.Target`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..domain import Box
+from ..errors import InputError
+from ..interval import Interval, Untraceable
+from .base import Floats, Status, Target, Unanswerable
+from .callables import BlackBox, Lipschitz, PythonFunction, Traced
+from .expression import Expression
+
+__all__ = ["Expression", "Status", "Target", "Unanswerable", "as_target", "restore"]
+
+
+def as_target(target: object, domain: Box, lipschitz: float | None = None) -> Target:
+    """Read a target as users write it: a text, a Python function, or a target already made.
+
+    A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is
+    tried on intervals first; if that has no meaning, only an estimate is possible.
+    """
+    if lipschitz is not None and not (isinstance(lipschitz, int | float) and 0 <= lipschitz < math.inf):
+        raise InputError("lipschitz must be a finite number >= 0", got=repr(lipschitz))
+    if isinstance(target, Target):
+        return target
+    if isinstance(target, str):
+        return Expression(target, domain)
+    if not callable(target):
+        raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
+    function = PythonFunction(target, domain)
+    if lipschitz is not None:
+        return Lipschitz(function, float(lipschitz), domain, function.output_shape)
+    try:
+        function.on_intervals(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
+    except (Untraceable, TypeError, AttributeError, ValueError, IndexError):
+        return BlackBox(function)
+    return Traced(function)
+
+
+def restore(
+    description: dict[str, Any],
+    domain: Box,
+    output_shape: tuple[int, ...],
+    samples: tuple[Floats, Floats] | None,
+    function: object = None,
+) -> Target | None:
+    """The target of a saved network, or None where the function itself is needed and was not given.
+
+    A given function is checked against the recorded samples.
+    """
+    if description["kind"] == "expression":
+        return Expression(description["text"], domain)
+    if description["kind"] == "lipschitz" and samples is not None:
+        if function is not None:
+            again = PythonFunction(function, domain)(samples[0])  # type: ignore[arg-type]
+            if not np.array_equal(again, samples[1]):
+                raise InputError(
+                    "the given function must be the one that was compiled",
+                    got=f"a different value at {samples[0][int(np.argmax((again != samples[1]).any(1)))].tolist()}",
+                )
+        return Lipschitz(None, description["constant"], domain, output_shape, samples, description["name"])
+    return None if function is None else as_target(function, domain)

@@ -1,0 +1,95 @@
+"""WHAT: the contract of a target, the function that a network is to imitate."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
+from ..errors import InputError
+from ..interval import Interval
+
+Floats = npt.NDArray[np.float64]
+
+
+class Status(Enum):
+    """How much a certificate is worth. The three are never mixed."""
+
+    PROVED = "proved"
+    CONDITIONAL = "conditional"
+    ESTIMATED = "estimated"
+
+    @property
+    def meaning(self) -> str:
+        """One sentence for people."""
+        return {
+            Status.PROVED: "the bound holds at every point of the domain",
+            Status.CONDITIONAL: "the bound holds at every point of the domain if the listed declarations are true",
+            Status.ESTIMATED: "the bound is the largest error found by sampling and search; it is not a proof",
+        }[self]
+
+
+class Unanswerable(Exception):
+    """The target cannot give what was asked: enclosures of a black box, values of a function that is not at hand."""
+
+
+class Target(ABC):
+    """A function from the box `domain` to arrays of shape `output_shape`.
+
+    Everything below this line works on rows: points are `(B, D)`, values `(B, m)`, with the coordinates of
+    a point and of a value flattened row by row.
+    """
+
+    domain: Box
+    output_shape: tuple[int, ...]
+    status: Status
+    """The best status that a certificate for this target can have."""
+    assumptions: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> int:
+        """Number of real outputs, m."""
+        return prod(self.output_shape)
+
+    @abstractmethod
+    def values(self, rows: Floats) -> Floats:
+        """Finite values at rows inside the domain: (B, D) -> (B, m)."""
+
+    @abstractmethod
+    def enclose(self, boxes: Interval) -> Interval:
+        """Enclosures of the range on each box: (B, D) -> (B, m), or Unanswerable."""
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """A JSON-ready description, from which `targets.restore` makes the target again."""
+
+    def explain(self, box: Interval) -> str:
+        """Which part of the target is undefined or unbounded on this box (1, D), in words."""
+        return f"the target is undefined or unbounded on {describe(box, self.domain)}"
+
+
+def describe(box: Interval, domain: Box) -> str:
+    """A box (1, D) in words: `x in [-1, 0.5], y in [0, 1]`."""
+    ends = zip(domain.axes, box.lo.ravel(), box.hi.ravel(), strict=True)
+    return ", ".join(
+        f"{name} = {low:g}" if low == high else f"{name} in [{low:g}, {high:g}]" for name, low, high in ends
+    )
+
+
+def refuse_nonfinite(target: Target, rows: Floats, values: Floats) -> Floats:
+    """Pass finite values through; otherwise say where and why the target is undefined."""
+    bad = ~np.isfinite(values).all(axis=1)  # (B,)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        point = Interval(rows[row : row + 1])
+        raise InputError(
+            f"the target must be finite on the whole domain, but {target.explain(point)}",
+            got=f"{values[row].tolist() if values.shape[1] > 1 else values[row, 0]}",
+            remedy="Shrink the domain, or change the formula there.",
+        )
+    return values

@@ -1,0 +1,211 @@
+"""Python functions on NumPy arrays as targets, in three degrees of trust.
+
+`Traced` functions are made of NumPy operations only, so they run on intervals and can be enclosed.
+`Lipschitz` functions are black boxes with a declared constant; each evaluation is remembered and encloses
+the function by a cone. `BlackBox` functions can be sampled and nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..domain import Box
+from ..errors import InputError
+from ..interval import Interval, Untraceable
+from ..interval.directed import above, below
+from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
+from .expression import LIBRARY_ASSUMPTION
+
+Function = Callable[[Any], Any]
+
+_PROBES = 3
+
+
+class PythonFunction:
+    """A user's function called safely: shapes checked, evaluations counted, errors explained."""
+
+    def __init__(self, function: Function, domain: Box) -> None:
+        self.function, self.domain, self.evaluations = function, domain, 0
+        probes = domain.sample(_PROBES, np.random.default_rng(0))
+        self.output_shape = self._call(probes).shape[1:]
+        if len(self.output_shape) > 2 or 0 in self.output_shape:
+            raise InputError("a target must return a number, a vector or a sequence a point", got=self.output_shape)
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def __call__(self, rows: Floats) -> Floats:
+        """(B, D) -> (B, m), values not yet checked for NaN."""
+        result = self._call(rows)
+        if result.shape[1:] != self.output_shape:
+            raise InputError(
+                f"{self.name} must return one shape for all points, {self.output_shape}", got=result.shape[1:]
+            )
+        return result.reshape(len(rows), -1)
+
+    def on_intervals(self, boxes: Interval) -> Interval:
+        """Run the function on boxes (B, D) instead of points."""
+        result = self.function(boxes.reshape((len(boxes), *self.domain.shape)))
+        if not isinstance(result, Interval):
+            raise Untraceable(f"{self.name} returned {type(result).__name__}, not an interval")
+        if result.shape != (len(boxes), *self.output_shape):
+            raise Untraceable(f"{self.name} returned shape {result.shape} on intervals")
+        return result.reshape(len(boxes), -1)
+
+    def _call(self, rows: Floats) -> Floats:
+        points = self.domain.unflatten(rows)
+        self.evaluations += len(rows)
+        try:
+            with np.errstate(all="ignore"):
+                result = np.asarray(self.function(points))
+        except Exception as reason:
+            raise InputError(
+                f"{self.name} must accept an array of points of shape {points.shape}",
+                got=f"{type(reason).__name__}: {reason}",
+                remedy="Write it with NumPy operations over leading axes, or wrap it with np.vectorize.",
+            ) from reason
+        if result.shape[:1] != (len(rows),) or result.dtype.kind not in "fiub":
+            raise InputError(
+                f"{self.name} must return real numbers with the leading axis of its argument ({len(rows)},)",
+                got=f"shape {result.shape} of {result.dtype} for points of shape {points.shape}",
+                remedy="Return the leading axes followed by the shape of one value.",
+            )
+        return result.astype(np.float64)
+
+
+class Traced(Target):
+    """A function made of NumPy operations: it is run on intervals to enclose its range.
+
+    >>> Traced(PythonFunction(np.sin, Box(-1, 1))).enclose(Interval([[0.0]], [[0.5]])).hi.round(4)
+    array([[0.4794]])
+    """
+
+    status = Status.PROVED
+
+    def __init__(self, function: PythonFunction) -> None:
+        self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
+        self.assumptions = (
+            f"{function.name} is the real function that its NumPy operations spell out",
+            LIBRARY_ASSUMPTION,
+        )
+
+    def values(self, rows: Floats) -> Floats:
+        """Call the function."""
+        return refuse_nonfinite(self, rows, self.function(rows))
+
+    def enclose(self, boxes: Interval) -> Interval:
+        """Run the function on intervals."""
+        return self.function.on_intervals(boxes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Kind and name; the code itself is not stored."""
+        return {"kind": "traced", "name": self.function.name}
+
+
+class BlackBox(Target):
+    """A function about which nothing is known but its values."""
+
+    status = Status.ESTIMATED
+
+    def __init__(self, function: PythonFunction) -> None:
+        self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
+
+    def values(self, rows: Floats) -> Floats:
+        """Call the function."""
+        return refuse_nonfinite(self, rows, self.function(rows))
+
+    def enclose(self, boxes: Interval) -> Interval:
+        """There is no way."""
+        raise Unanswerable
+
+    def as_dict(self) -> dict[str, Any]:
+        """Kind and name; the code itself is not stored."""
+        return {"kind": "black box", "name": self.function.name}
+
+
+class Lipschitz(Target):
+    """A black box with a declared Lipschitz constant L (Euclidean norm, largest over outputs).
+
+    Every evaluation `v = f(p)` confines f to a cone, `|f(x) - v| <= L |x - p|`. On a box with centre c and
+    half-widths r, `|x - p| <= |(|c - p| + r)|_2`; the enclosure is the intersection over the nearest samples.
+    """
+
+    status = Status.CONDITIONAL
+
+    def __init__(
+        self,
+        function: PythonFunction | None,
+        constant: float,
+        domain: Box,
+        output_shape: tuple[int, ...],
+        samples: tuple[Floats, Floats] | None = None,
+        name: str = "",
+    ) -> None:
+        self.function, self.constant, self.domain, self.output_shape = (
+            function,
+            constant,
+            domain,
+            output_shape,
+        )
+        self.name = name or (function.name if function else "f")
+        self.assumptions = (
+            f"{self.name} is Lipschitz with constant {constant:g} (Euclidean norm, each output)",
+            f"the values that {self.name} returned are exact",
+        )
+        points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
+        self.points, self.sampled = points, values  # (S, D), (S, m)
+        self._tree: Any = None
+
+    def values(self, rows: Floats) -> Floats:
+        """Call the function and remember what it said."""
+        if self.function is None:
+            raise Unanswerable
+        values = refuse_nonfinite(self, rows, self.function(rows))
+        self.points, self.sampled = np.vstack([self.points, rows]), np.vstack([self.sampled, values])
+        self._tree = None
+        return values
+
+    def enclose(self, boxes: Interval) -> Interval:
+        """Intersect the cones of the nearest samples; O(log S) a box."""
+        if self._tree is None:
+            from scipy.spatial import KDTree
+
+            self._refuse_false_constant()
+            self._tree = KDTree(self.points)
+        nearest = min(2**self.domain.size + 2 * self.domain.size, 32, len(self.points))
+        centre, radius = boxes.mid, boxes.radius
+        _, index = self._tree.query(centre, nearest)
+        index = index.reshape(len(boxes), nearest)
+        reach = np.abs(centre[:, None] - self.points[index]) + radius[:, None]  # (B, k, D)
+        distance = np.sqrt((reach**2).sum(axis=2)) * (1 + 1e-14) + 1e-300  # (B, k)
+        cone = (self.constant * distance * (1 + 1e-15))[:, :, None]  # (B, k, 1)
+        values = self.sampled[index]  # (B, k, m)
+        return Interval(below(values - cone).max(axis=1), above(values + cone).min(axis=1))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Kind, name and constant; the samples are stored beside the network."""
+        return {"kind": "lipschitz", "name": self.name, "constant": self.constant}
+
+    def _refuse_false_constant(self) -> None:
+        """Compare neighbouring samples with the declared constant."""
+        from scipy.spatial import KDTree
+
+        if len(self.points) < 2:
+            return
+        distance, index = (np.asarray(part) for part in KDTree(self.points).query(self.points, 2))
+        apart = distance[:, 1] > 0
+        rise = np.abs(self.sampled - self.sampled[index[:, 1]]).max(axis=1)  # (S,)
+        excess = np.where(apart, rise - self.constant * distance[:, 1] * (1 + 1e-9), 0.0)
+        worst = int(np.argmax(excess))
+        if excess[worst] > 1e-12 * (1 + np.abs(self.sampled).max()):
+            pair = self.points[worst].tolist(), self.points[index[worst, 1]].tolist()
+            raise InputError(
+                f"{self.name} must be Lipschitz with the declared constant {self.constant:g}",
+                got=f"slope {rise[worst] / distance[worst, 1]:g} between {pair[0]} and {pair[1]}",
+                remedy="Declare a larger lipschitz=.",
+            )

@@ -1,0 +1,117 @@
+"""A formula as a target: one program, evaluated on floats and on intervals alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..domain import Box
+from ..errors import InputError
+from ..interval import Interval, join
+from ..interval.directed import LIBRARY_ULPS, above, below
+from .base import Floats, Status, Target, describe, refuse_nonfinite
+from .operations import FUNCTIONS, OPERATORS
+from .parser import Node, Program, names_in, parse
+
+LIBRARY_ASSUMPTION = (
+    f"NumPy's and SciPy's elementary functions are accurate to {LIBRARY_ULPS} units in the last place "
+    "(tested against ball arithmetic, not proved)"
+)
+
+
+class Expression(Target):
+    """A formula in the named variables of its domain.
+
+    Written constants stand for the exact decimal number: where no float equals it, both neighbours are
+    enclosed, so a certificate holds for the formula as typed.
+
+    >>> f = Expression("sin(3*x)*y", Box([-1, -1], [1, 1], ("x", "y")))
+    >>> f.values(np.array([[0.0, 1.0]])), f.enclose(Interval([[0.0, 0.0]], [[0.1, 1.0]])).hi.round(3)
+    (array([[0.]]), array([[0.296]]))
+    """
+
+    status = Status.PROVED
+    assumptions = (LIBRARY_ASSUMPTION,)
+
+    def __init__(self, text: str, domain: Box) -> None:
+        self.text = text.strip() if isinstance(text, str) else text
+        self.domain = _name_axes(self.text, domain)
+        self.program: Program = parse(self.text, self.domain.axes)
+        self.output_shape = (len(self.program.outputs),) if self.program.is_vector else ()
+
+    def values(self, rows: Floats) -> Floats:
+        """The formula in float64; a value that is not finite is refused, with the guilty part named."""
+        with np.errstate(all="ignore"):
+            steps = self._run([rows[:, k] for k in range(rows.shape[1])], float_constant)
+        columns = [np.broadcast_to(steps[k], rows.shape[:1]) for k in self.program.outputs]
+        return refuse_nonfinite(self, rows, np.stack(columns, axis=1).astype(np.float64))  # (B, m)
+
+    def enclose(self, boxes: Interval) -> Interval:
+        """The formula in interval arithmetic."""
+        steps = self._run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)
+        columns = [_as_column(steps[k], len(boxes)) for k in self.program.outputs]
+        return join(columns, axis=1, function=np.stack)  # (B, m)
+
+    def explain(self, box: Interval) -> str:
+        """Name the first operation that is undefined or unbounded on the box although its operands are not."""
+        steps = self._run([box[:, k] for k in range(box.shape[1])], enclosed_constant)
+        place = describe(box, self.domain)
+        for node, step in zip(self.program.nodes, steps, strict=True):
+            if not (np.all(step.defined) and np.isfinite(step.lo).all() and np.isfinite(step.hi).all()):
+                ranges = ", ".join(
+                    f"{self.program.nodes[k]} in [{steps[k].lo.min():g}, {steps[k].hi.max():g}]" for k in node.args
+                )
+                return f"{str(node)!r} is undefined or unbounded at {place} (there {ranges})"
+        return f"{self.text!r} has no finite float value at {place}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Kind and text."""
+        return {"kind": "expression", "text": self.text}
+
+    def _run(self, variables: list[Any], constant: Any) -> list[Any]:
+        """Every operation of the program, in order."""
+        steps: list[Any] = []
+        for node in self.program.nodes:
+            if node.kind == "constant":
+                steps.append(constant(node))
+            elif node.kind == "variable":
+                steps.append(variables[int(node.value)])
+            else:
+                function = OPERATORS[node.kind] if node.kind in OPERATORS else FUNCTIONS[node.kind][0]
+                steps.append(function(*(steps[k] for k in node.args)))
+        return steps
+
+    def __repr__(self) -> str:
+        return f"Expression({self.text!r}, {self.domain!r})"
+
+
+def float_constant(node: Node) -> Any:
+    """A constant as the nearest float."""
+    return np.float64(node.value)
+
+
+def enclosed_constant(node: Node) -> Interval:
+    """A constant as an interval that holds the number as written."""
+    value = np.float64(node.value)
+    return Interval(value) if node.exact else Interval(below(value), above(value))  # type: ignore[arg-type]
+
+
+def _as_column(step: Interval, count: int) -> Interval:
+    if step.shape == (count,):
+        return step
+    return Interval(np.broadcast_to(step.lo, (count,)), np.broadcast_to(step.hi, (count,)), step.defined)
+
+
+def _name_axes(text: str, domain: Box) -> Box:
+    """A single unnamed axis takes the name of the formula's single variable; otherwise names are required."""
+    if domain.names is not None:
+        return domain
+    free = names_in(text)
+    if domain.size == 1 and len(free) <= 1:
+        return Box(domain.lo.reshape(1), domain.hi.reshape(1), free or ("x",))
+    raise InputError(
+        "the domain of a formula must name its variables",
+        got=f"{domain!r} for {text!r}",
+        remedy=f"Write domain={{{', '.join(f'{name!r}: (lo, hi)' for name in free)}}}.",
+    )

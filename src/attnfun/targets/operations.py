@@ -1,0 +1,48 @@
+"""The functions a formula may use. One table: a name, the NumPy function that works on floats and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _erf(x: Any) -> Any:
+    from scipy.special import erf
+
+    return erf(x)
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+    "exp": (np.exp, 1),
+    "log": (np.log, 1),
+    "ln": (np.log, 1),
+    "sqrt": (np.sqrt, 1),
+    "sin": (np.sin, 1),
+    "cos": (np.cos, 1),
+    "tan": (np.tan, 1),
+    "asin": (np.arcsin, 1),
+    "acos": (np.arccos, 1),
+    "atan": (np.arctan, 1),
+    "sinh": (np.sinh, 1),
+    "cosh": (np.cosh, 1),
+    "tanh": (np.tanh, 1),
+    "abs": (np.abs, 1),
+    "sign": (np.sign, 1),
+    "erf": (_erf, 1),
+    "min": (np.minimum, 2),
+    "max": (np.maximum, 2),
+}
+"""Functions by the name users write, with the number of arguments (min and max take two or more)."""
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "**": np.power,
+    "neg": np.negative,
+}
+
+CONSTANTS: dict[str, float] = {"pi": float(np.pi), "e": float(np.e)}

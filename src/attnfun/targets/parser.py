@@ -1,0 +1,203 @@
+"""Text -> program. The text is parsed, never run: every syntax node must be on a short list.
+
+A program is a straight line of operations in which each refers to earlier ones by position, so shared
+sub-expressions are stored once and nothing is recursive.
+
+>>> program = parse("sin(x)*y + sin(x)", ("x", "y"))
+>>> [str(node) for node in program.nodes]
+['x', 'sin(x)', 'y', 'sin(x)*y', 'sin(x)*y + sin(x)']
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+import sys
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from ..errors import InputError
+from .operations import CONSTANTS, FUNCTIONS
+
+MAX_LENGTH = 100_000
+LARGEST = sys.float_info.max
+
+_BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Pow: "**",
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation: `kind` is "constant", "variable", an operator or a function name."""
+
+    kind: str
+    args: tuple[int, ...] = ()
+    value: float = 0.0
+    exact: bool = True
+    """Is a constant's float exactly the number that was written?"""
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Program:
+    """Operations in order, the positions of the outputs, and whether the text was a vector `[...]`."""
+
+    nodes: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    is_vector: bool
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The free variables of a formula, in order of appearance."""
+    found = [n for n in ast.walk(_syntax(text)) if isinstance(n, ast.Name)]
+    ordered = sorted(found, key=lambda n: (n.lineno, n.col_offset))
+    free = [n.id for n in ordered if n.id not in FUNCTIONS and n.id not in CONSTANTS]
+    return tuple(dict.fromkeys(free))
+
+
+def parse(text: str, variables: tuple[str, ...]) -> Program:
+    """Read a formula in the given variables, or say which part of it cannot be read."""
+    return _Reader(text, variables).read()
+
+
+def _syntax(text: str) -> ast.expr:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError("a formula must be a non-empty text", got=repr(text))
+    if len(text) > MAX_LENGTH:
+        raise InputError(f"a formula may have at most {MAX_LENGTH} characters", got=len(text))
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as reason:
+        message = getattr(reason, "msg", None) or str(reason) or "too deeply nested"
+        column = getattr(reason, "offset", None)
+        place = f" at column {column}" if column else ""
+        raise InputError(
+            "the formula cannot be read",
+            got=f"{text.strip()[:200]!r}: {message}{place}",
+            remedy="Write it as in Python: 2*x, x**2, sin(x).",
+        ) from None
+
+
+class _Reader:
+    """Walks the syntax tree without recursion and numbers the operations."""
+
+    def __init__(self, text: str, variables: tuple[str, ...]) -> None:
+        self.text = text.strip()
+        self.variables = variables
+        self.nodes: list[Node] = []
+        self.numbers: dict[tuple[Any, ...], int] = {}
+
+    def read(self) -> Program:
+        root = _syntax(self.text)
+        parts = root.elts if isinstance(root, ast.List | ast.Tuple) else [root]
+        if not parts:
+            raise InputError("a vector formula needs at least one component", got=self.text)
+        outputs = tuple(self.number(part) for part in parts)
+        return Program(tuple(self.nodes), outputs, isinstance(root, ast.List | ast.Tuple))
+
+    def number(self, root: ast.expr) -> int:
+        """Position of an expression in the program, its operands first."""
+        done: dict[int, int] = {}
+        stack: list[ast.expr] = [root]
+        while stack:
+            syntax = stack[-1]
+            waiting = [part for part in self.operands(syntax) if id(part) not in done]
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            stack.pop()
+            done[id(syntax)] = self.emit(syntax, tuple(done[id(part)] for part in self.operands(syntax)))
+        return done[id(root)]
+
+    def operands(self, syntax: ast.expr) -> list[ast.expr]:
+        match syntax:
+            case ast.BinOp(left=left, right=right):
+                return [left, right]
+            case ast.UnaryOp(operand=operand):
+                return [operand]
+            case ast.Call(args=args):
+                return list(args)
+            case _:
+                return []
+
+    def emit(self, syntax: ast.expr, args: tuple[int, ...]) -> int:
+        text = ast.get_source_segment(self.text, syntax) or ""
+        match syntax:
+            case ast.Constant(value=bool() | complex() | str() | bytes()):
+                raise self.refusal(text, "only real numbers can be written")
+            case ast.Constant(value=int() | float() as value):
+                return self.constant(text, value)
+            case ast.Name(id=name):
+                return self.name(name)
+            case ast.UnaryOp(op=ast.UAdd()):
+                return args[0]
+            case ast.UnaryOp(op=ast.USub()):
+                return self.add(Node("neg", args, text=text))
+            case ast.BinOp(op=op) if type(op) in _BINARY:
+                return self.add(Node(_BINARY[type(op)], args, text=text))
+            case ast.BinOp(op=ast.BitXor()):
+                raise self.refusal(text, "powers are written x**2, not x^2")
+            case ast.Call(func=ast.Name(id=name), keywords=[]):
+                return self.call(name, args, text)
+            case _:
+                raise self.refusal(text, "only + - * / **, functions, numbers, variables and one outer [...] are known")
+
+    def constant(self, text: str, value: float) -> int:
+        number = float(value) if abs(value) <= LARGEST else math.inf
+        if math.isinf(number):
+            raise self.refusal(text, "the number is too large for a float")
+        try:
+            exact = Fraction(text.replace("_", "")) == Fraction(number)
+        except ValueError:  # 0x10 and the like
+            exact = isinstance(value, int) and int(number) == value
+        return self.add(Node("constant", value=number, exact=exact, text=text))
+
+    def name(self, name: str) -> int:
+        if name in self.variables:
+            return self.add(Node("variable", value=self.variables.index(name), text=name))
+        if name in CONSTANTS:
+            return self.add(Node("constant", value=CONSTANTS[name], exact=False, text=name))
+        if name in FUNCTIONS:
+            raise self.refusal(name, f"{name} is a function: write {name}(...)")
+        raise self.unknown(name, [*self.variables, *CONSTANTS], "variable")
+
+    def call(self, name: str, args: tuple[int, ...], text: str) -> int:
+        if name not in FUNCTIONS:
+            raise self.unknown(name, list(FUNCTIONS), "function")
+        wanted = FUNCTIONS[name][1]
+        if len(args) < wanted or (wanted == 1 and len(args) > 1):
+            count = "one argument" if wanted == 1 else "two or more arguments"
+            raise self.refusal(text, f"{name} takes {count}, not {len(args)}")
+        total = self.add(Node(name, args[:wanted], text=text))
+        for extra in args[wanted:]:
+            total = self.add(Node(name, (total, extra), text=text))
+        return total
+
+    def add(self, node: Node) -> int:
+        key = (node.kind, node.args, node.value, node.exact)
+        if key not in self.numbers:
+            self.numbers[key] = len(self.nodes)
+            self.nodes.append(node)
+        return self.numbers[key]
+
+    def refusal(self, text: str, reason: str) -> InputError:
+        return InputError(f"the formula {self.text[:200]!r} cannot be used: {reason}", got=repr(text[:200]))
+
+    def unknown(self, name: str, known: list[str], kind: str) -> InputError:
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"Did you mean {close[0]}? " if close else ""
+        return InputError(
+            f"every {kind} in a formula must be known",
+            got=f"{name!r} in {self.text[:200]!r}",
+            remedy=f"{hint}Known: {', '.join(known) or 'none'}.",
+        )
