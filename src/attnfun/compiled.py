@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .backends.numpy import run
 from .certificates import Certificate, Claim
-from .certificates.rounding import largest_numbers
+from .certificates.sizes import largest_numbers
 from .domain import Box, Outside
 from .errors import FileFormatError
 from .network import Network, storage

@@ -46,7 +46,7 @@ class Box:
         if labels is not None and (low.ndim > 1 or len(labels) != low.size or len(set(labels)) != low.size):
             raise InputError("a domain needs one distinct name per axis", got=f"{labels} for {low.size} axes")
         for index in np.ndindex(low.shape):
-            if not low[index] < high[index] or not np.isfinite(high[index] - low[index]):
+            if not low[index] < high[index] or not float(high[index]) - float(low[index]) < np.inf:
                 axis = labels[index[0]] if labels and index else f"axis {index}" if index else "the domain"
                 raise InputError(
                     f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",

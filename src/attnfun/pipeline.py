@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from .certificates import Claim, Progress, certify
-from .certificates.rounding import rounding_parts
 from .compiled import Compiled
 from .constructions import Construction, Plan, find
 from .domain import OUTSIDE, Outside, as_box
@@ -173,8 +172,8 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
 def _closer(eps: float, ask: Request, result: Compiled, last: Compiled | None) -> float:
     """The factor by which the next attempt aims closer, or the reason why there is none."""
     certificate = result.certificate
-    rounding = sum(rounding_parts(result.network, result.domain))
-    if rounding >= eps / 2:
+    rounding = certificate.parts.get("rounding", 0.0) + certificate.parts.get("input", 0.0)
+    if rounding >= eps / 2 and certificate.found <= eps:
         raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
     if ask.time_left <= LEAST_TIME:
         raise _missed(ask, result, f"The time limit of {ask.time_limit:g} s was reached: allow more")

@@ -55,7 +55,7 @@ def _draw_line(figure: Any, net: Compiled) -> None:
     if target is not None:
         right.plot(x, np.abs(values - target), color=BLUE, linewidth=0.8, label="|error|")
     right.axhline(net.certificate.bound, color=ORANGE, linestyle="--", label=f"bound ({net.certificate.status.value})")
-    right.set(xlabel=net.domain.axes[0], xlim=(low, high), ylim=(0, 1.2 * net.certificate.bound))
+    right.set(xlabel=net.domain.axes[0], xlim=(low, high), ylim=(0, 1.4 * net.certificate.bound))
     right.legend(frameon=False, loc="upper right")
 
 

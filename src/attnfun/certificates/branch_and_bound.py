@@ -1,9 +1,9 @@
 """Bound the largest error over a domain by cutting it into boxes, worst first.
 
-On each box the target lies in [F_lo, F_hi] and the network in [Y_lo, Y_hi], so the error is at most
-`max(Y_hi - F_lo, F_hi - Y_lo)`. At the centre the same formula with the target enclosed at that one point says how
-large a bound any proof must be left with (`found`). Boxes are cut until no bound exceeds the goal, or until the
-bound is within 5 % of `found`. At every moment the largest bound over all boxes is a valid bound over the domain,
+On each box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so its error is at
+most `max(Y_hi - F_lo, F_hi - Y_lo)`; what rounding adds on that box comes on top. At the centre the same formula with the
+target enclosed at that one point says how large a bound any proof must be left with (`found`). Boxes are cut until no
+bound exceeds the goal, or until the bound is within 5 % of `found`. At every moment the largest bound over all boxes is a valid bound over the domain,
 so stopping early is sound.
 """
 
@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..interval import Interval
-from ..interval.directed import above
+from ..interval.directed import ULP, above
 from ..network import Network
 from ..targets import Target
 from .enclosure import Encloser
 from .heads import Focus
+from .rounding import INPUT, OWN
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,15 +54,18 @@ class Outcome:
     """A bound that holds on the whole domain, and how it was reached."""
 
     bound: float
+    parts: dict[str, float]
+    """The largest value of each part over the boxes; the bound is at most their sum."""
     found: float
-    """Largest error met at a centre of a box (of the target's enclosure there)."""
-    where: Floats
-    """The point where it was met, (D,)."""
+    """Largest error met at a centre of a box, in real arithmetic."""
     boxes: int
     defined: bool
     """Was the target proved to be defined everywhere?"""
     worst: Interval
     """The box with the largest bound, (1, D)."""
+
+
+PARTS = ("construction", "input", "rounding")
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +74,18 @@ class _Boxes:
 
     lo: Floats  # (B, D)
     hi: Floats  # (B, D)
-    bound: Floats  # (B,)
+    parts: Floats  # (B, 3), in the order of PARTS
     defined: npt.NDArray[np.bool_]  # (B,)
     focus: tuple[Focus, ...]
 
     def take(self, rows: npt.NDArray[np.int64]) -> _Boxes:
         focus = tuple(layer.take(rows) for layer in self.focus)
-        return _Boxes(self.lo[rows], self.hi[rows], self.bound[rows], self.defined[rows], focus)
+        return _Boxes(self.lo[rows], self.hi[rows], self.parts[rows], self.defined[rows], focus)
+
+    @property
+    def bound(self) -> Floats:
+        """Bound on the error of the deployed network, (B,)."""
+        return self.parts.sum(axis=1) * (1 + 4 * ULP)
 
     @classmethod
     def join(cls, parts: list[_Boxes]) -> _Boxes:
@@ -84,7 +93,7 @@ class _Boxes:
         return cls(
             np.concatenate([part.lo for part in parts]),
             np.concatenate([part.hi for part in parts]),
-            np.concatenate([part.bound for part in parts]),
+            np.concatenate([part.parts for part in parts]),
             np.concatenate([part.defined for part in parts]),
             tuple(Focus.join(list(layer)) for layer in focus),
         )
@@ -97,12 +106,12 @@ class _Search:
         self.target, self.network = target, network
         self.encloser = Encloser(network)
         self.low, self.high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)
-        self.found, self.where, self.boxes = 0.0, self.low[0], 0
-        self.settled, self.worst, self.defined = 0.0, Interval(self.low, self.high), True
+        self.found, self.boxes, self.defined = 0.0, 0, True
+        self.settled, self.parts, self.worst = 0.0, np.zeros(len(PARTS)), Interval(self.low, self.high)
 
     def root(self) -> _Boxes:
         """The whole domain as one box."""
-        unknown = np.array([np.inf]), np.array([False])
+        unknown = np.full((1, len(PARTS)), np.inf), np.array([False])
         return self.bounded(_Boxes(self.low, self.high, *unknown, self.encloser.start()))
 
     def bounded(self, boxes: _Boxes) -> _Boxes:
@@ -112,10 +121,12 @@ class _Search:
         network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
         bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
         bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
+        errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
+        parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
         self._look(Interval(rows.mid), region.points.reshape(len(rows), -1))
         self.boxes += len(rows)
         defined = np.broadcast_to(target.defined, target.shape).all(axis=1)
-        return replace(boxes, bound=np.minimum(bound, boxes.bound), defined=defined, focus=focus)
+        return replace(boxes, parts=np.minimum(parts, boxes.parts), defined=defined, focus=focus)
 
     def _look(self, centres: Interval, values: Floats) -> None:
         """Note the largest error at centres (B, D) with network values (B, m); refuse an undefined target."""
@@ -130,7 +141,7 @@ class _Search:
         error = np.maximum(values - target.lo, target.hi - values).max(axis=1)  # (B,)
         peak = int(np.argmax(error))
         if error[peak] > self.found:
-            self.found, self.where = float(error[peak]), centres.lo[peak]
+            self.found = float(error[peak])
 
     def halves(self, boxes: _Boxes) -> _Boxes:
         """Cut each box in two across its longest axis, measured by the domain."""
@@ -143,19 +154,26 @@ class _Search:
         both = boxes.take(np.concatenate([rows, rows]))
         return replace(both, lo=np.concatenate([boxes.lo, right]), hi=np.concatenate([left, boxes.hi]))
 
-    def still_open(self, boxes: _Boxes, aim: float) -> _Boxes:
+    def still_open(self, boxes: _Boxes, goal: float | None) -> _Boxes:
         """Settle the boxes that are good enough or too small to cut; return the others."""
         width = ((boxes.hi - boxes.lo) / (self.high - self.low)).max(axis=1)
-        doubtful = ~boxes.defined & (width > EDGE)
-        stays = ((boxes.bound > aim) | doubtful) & (width > FINEST)
+        stays = self.unfinished(boxes, goal) & (width > FINEST)
         self.settle(boxes.take(np.flatnonzero(~stays)))
         return boxes.take(np.flatnonzero(stays))
+
+    def unfinished(self, boxes: _Boxes, goal: float | None) -> npt.NDArray[np.bool_]:
+        """Boxes whose bound is above the goal and not yet close to the largest error found, or doubtful boxes."""
+        width = ((boxes.hi - boxes.lo) / (self.high - self.low)).max(axis=1)
+        far = boxes.parts[:, 0] > WITHIN * self.found
+        over = far if goal is None else far & (boxes.bound > goal)
+        return over | (~boxes.defined & (width > EDGE))
 
     def settle(self, boxes: _Boxes) -> None:
         """Take these boxes as they are."""
         if len(boxes.bound):
             peak = int(np.argmax(boxes.bound))
             self.defined &= bool(boxes.defined.all())
+            self.parts = np.maximum(self.parts, boxes.parts.max(axis=0))
             if boxes.bound[peak] > self.settled:
                 self.settled = float(boxes.bound[peak])
                 self.worst = Interval(boxes.lo[peak : peak + 1], boxes.hi[peak : peak + 1])
@@ -168,7 +186,7 @@ def bound_error(
     time_limit: float = np.inf,
     progress: Callable[[Progress], None] | None = None,
 ) -> Outcome:
-    """Prove a bound on `max |target - network|` over the domain, in real arithmetic.
+    """Prove a bound on `max |target - network|` over the domain, for the network in its own arithmetic.
 
     Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
     largest error found, or at a limit. Work per box is O(tokens in play there).
@@ -176,18 +194,17 @@ def bound_error(
     search, began = _Search(target, network), time.monotonic()
     waiting = search.root()
     while len(waiting.bound):
-        aim = max(goal or 0.0, WITHIN * search.found)
         order = np.lexsort((-waiting.bound, waiting.defined))  # doubtful boxes first, then the worst
-        highest = max(search.settled, float(waiting.bound.max()))
         if progress is not None:
+            highest = max(search.settled, float(waiting.bound.max()))
             progress(Progress(highest, search.found, search.boxes, len(order)))
-        proved = highest <= aim and waiting.defined.all()
         hopeless = goal is not None and search.found > goal
         spent = time.monotonic() - began > time_limit or len(order) > MAX_BOXES
-        if proved or hopeless or spent:
+        if hopeless or spent or not search.unfinished(waiting, goal).any():
             break
         now, later = np.split(order, [max(BATCH, len(order) // 4)])
-        parts = search.bounded(search.halves(waiting.take(now)))
-        waiting = _Boxes.join([search.still_open(parts, aim), waiting.take(later)])
+        halves = search.bounded(search.halves(waiting.take(now)))
+        waiting = _Boxes.join([search.still_open(halves, goal), waiting.take(later)])
     search.settle(waiting)
-    return Outcome(search.settled, search.found, search.where, search.boxes, search.defined, search.worst)
+    parts = {name: float(part) for name, part in zip(PARTS, search.parts, strict=True)}
+    return Outcome(search.settled, parts, search.found, search.boxes, search.defined, search.worst)

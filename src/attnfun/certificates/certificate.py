@@ -44,9 +44,9 @@ class Claim:
 class Certificate:
     """`|target(x) - network(x)| <= bound` for every real x of the domain, every output, in the arithmetic `dtype`.
 
-    `status` says whether that is proved, conditional on the `assumptions`, or only estimated. `parts` add up to the
-    bound: `construction` (real arithmetic), `rounding` (of the network's own operations) and `input` (x rounded to
-    the dtype).
+    `status` says whether that is proved, conditional on the `assumptions`, or only estimated. `parts` holds bounds on
+    the error of the `construction` (in real arithmetic), of the `rounding` in the network's own operations, and of the
+    `input` (x rounded to the dtype), each over the whole domain; the bound is at most their sum.
     """
 
     bound: float
@@ -86,7 +86,7 @@ class Certificate:
                 f"rechecking this certificate needs the function {claim.description.get('name', '')!r} itself",
                 remedy="Pass it: certificate.recheck(target=f).",
             )
-        again = certify(claim, self.bound, goal=self.parts["construction"], seed=self.seed)
+        again = certify(claim, self.bound, seed=self.seed)
         if again.bound > self.bound * (1 + 1e-12) or again.status is not self.status:
             raise ProofFailed(
                 f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again",

@@ -9,7 +9,7 @@ from ..errors import InputError
 from ..targets import Status, Target, Unanswerable
 from .branch_and_bound import Outcome, Progress, bound_error
 from .certificate import Certificate, Claim
-from .rounding import kernel_assumption, rounding_parts
+from .rounding import ARITHMETIC
 from .search import largest_error
 
 SEARCH_POINTS = 4096
@@ -25,57 +25,51 @@ def certify(
     claim: Claim,
     eps: float | None,
     *,
-    goal: float | None = None,
     proof: bool = True,
     seed: int = 0,
     time_limit: float = float("inf"),
     progress: Callable[[Progress], None] | None = None,
 ) -> Certificate:
-    """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps.
-
-    `goal` is the part of eps left for the construction; by default what rounding leaves over.
-    """
+    """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps."""
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")
-    rounding, by_input = rounding_parts(claim.network, claim.domain)
-    if goal is None and eps is not None:
-        goal = eps - rounding - by_input
     points = max(64, min(SEARCH_POINTS, SEARCH_WORK // max(claim.network.tokens, 1)))
     found, spent = _search(target, claim, points, seed)
-    outcome = None
-    if proof and not (eps is not None and found > eps):
-        outcome = _prove(target, claim, goal, time_limit, progress)
-    parts = {
-        "construction": found if outcome is None else outcome.bound,
-        "rounding": 0.0 if outcome is None else rounding,
-        "input": 0.0 if outcome is None else by_input,
-    }
-    if outcome is not None and not isfinite(outcome.bound) and outcome.found > (goal or 0.0):
+    hopeless = eps is not None and found > eps
+    outcome = None if hopeless or not proof else _prove(target, claim, eps, time_limit, progress)
+    common = {"norm": "inf", "dtype": claim.network.dtype, "seed": seed, "claim": claim}
+    if outcome is None:
+        return Certificate(
+            bound=found,
+            status=Status.ESTIMATED,
+            parts={"construction": found},
+            assumptions=(),
+            found=found,
+            effort={"boxes": 0, "points": spent},
+            **common,
+        )
+    if not isfinite(outcome.bound) and outcome.found > (eps or 0.0):
         raise InputError(
             f"the target must be bounded and continuous on the whole domain, but {target.explain(outcome.worst)}",
             remedy="Shrink the domain, or change the formula there.",
         )
-    edge = () if outcome is None or outcome.defined else (EDGE_ASSUMPTION,)
-    kernel = () if outcome is None else (kernel_assumption(claim.network.dtype),)
+    edge = () if outcome.defined else (EDGE_ASSUMPTION,)
     return Certificate(
-        bound=sum(parts.values()) * (1 + 2.0**-50),
-        status=Status.ESTIMATED if outcome is None else target.status,
-        norm="inf",
-        dtype=claim.network.dtype,
-        parts=parts,
-        assumptions=(*target.assumptions, *kernel, *edge) if outcome is not None else (),
-        found=found if outcome is None else max(found, outcome.found if target.status is Status.PROVED else 0.0),
-        effort={"boxes": 0 if outcome is None else outcome.boxes, "points": spent},
-        seed=seed,
-        claim=claim,
+        bound=outcome.bound,
+        status=target.status,
+        parts=outcome.parts,
+        assumptions=(*target.assumptions, ARITHMETIC[claim.network.dtype].assumption, *edge),
+        found=max(found, outcome.found) if target.status is Status.PROVED else found,
+        effort={"boxes": outcome.boxes, "points": spent},
+        **common,
     )
 
 
 def _prove(
     target: Target,
     claim: Claim,
-    goal: float | None,
+    eps: float | None,
     time_limit: float,
     progress: Callable[[Progress], None] | None,
 ) -> Outcome | None:
@@ -83,7 +77,7 @@ def _prove(
     if target.status is Status.ESTIMATED:
         return None
     try:
-        return bound_error(target, claim.network, goal, time_limit, progress)
+        return bound_error(target, claim.network, eps, time_limit, progress)
     except Unanswerable:
         return None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import singledispatch
 
 import numpy as np
@@ -14,15 +13,18 @@ from ..network.reference import apply, softmax
 from .heads import Bank, Focus, Region, attend
 from .mixture import exponentials, largest_average
 from .ragged import Ragged
+from .rounding import ARITHMETIC, INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, with_sum
 
 
 class Encloser:
-    """Encloses one network on batches of boxes. Keys and values of the memory are computed once."""
+    """Encloses one network, in its own arithmetic, on batches of boxes; the memory is projected once."""
 
     def __init__(self, network: Network) -> None:
-        self.network = network
+        self.network, self.arithmetic = network, ARITHMETIC[network.dtype]
         self.banks = [
-            [Bank.of(layer, head) for head in range(layer.heads)] if isinstance(layer, Attention) else []
+            [Bank.of(layer, head, self.arithmetic) for head in range(layer.heads)]
+            if isinstance(layer, Attention)
+            else []
             for layer in network.layers
         ]
 
@@ -39,40 +41,62 @@ class Encloser:
 
     def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...]]:
         """Outputs of the network over boxes (B, n, d), and a narrower focus for their parts."""
-        region, narrowed = Region(boxes, boxes.mid), []
+        moved = self.arithmetic.unit * boxes.magnitude + self.arithmetic.tiny  # rounding x to the dtype
+        region, narrowed = Region(boxes, boxes.mid, np.stack([moved, np.zeros_like(moved)], axis=-1)), []
         remaining = iter(focus)
         for layer, banks in zip(self.network.layers, self.banks, strict=True):
             if isinstance(layer, Attention):
-                region, after = attend(layer, banks, region, next(remaining))
+                region, after = attend(layer, banks, region, next(remaining), self.arithmetic)
                 narrowed.append(after)
             else:
-                region = push(layer, region)
+                region = push(layer, region, self.arithmetic)
         return region, tuple(narrowed)
 
 
 @singledispatch
-def push(layer: object, region: Region) -> Region:
+def push(layer: object, region: Region, arithmetic: Arithmetic) -> Region:
     """A layer without focus."""
     raise TypeError(f"no enclosure for {type(layer).__name__}")
 
 
 @push.register
-def _(layer: Affine, region: Region) -> Region:
-    points, tokens = apply(layer, region.points), region.tokens
+def _(layer: Affine, region: Region, arithmetic: Arithmetic) -> Region:
+    tokens, points = region.tokens, apply(layer, region.points)
     if layer.left is None:
-        return replace(region, tokens=tokens @ layer.right[0] + layer.constant, points=points)
+        weight, bias = layer.right[0], layer.constant[0]
+        error = linear_error(region.error, tokens.magnitude, weight, bias, arithmetic)
+        return Region(tokens @ weight + bias, points, error)
     flat = tokens.reshape(len(tokens), -1)  # (B, n*d)
-    matrix = np.einsum("kNn,kdm->ndNm", layer.left, layer.right)  # (n, d, N, m)
-    size = np.einsum("kNn,kdm->ndNm", np.abs(layer.left), np.abs(layer.right))
-    slack = (len(layer.right) + 2) * ULP * flat.magnitude @ size.reshape(flat.shape[1], -1)  # rounding of `matrix`
-    out = flat @ matrix.reshape(flat.shape[1], -1) + Interval(-slack, slack) + layer.constant.ravel()
-    return replace(region, tokens=out.reshape(len(tokens), *layer.constant.shape), points=points)
+    matrix, size = (
+        np.einsum("kNn,kdm->ndNm", part(layer.left), part(layer.right)).reshape(flat.shape[1], -1)
+        for part in (np.asarray, np.abs)
+    )  # (n*d, N*m)
+    exact = ((layer.left != 0).sum(axis=0) <= 1).all() and np.isin(layer.left, (0.0, 1.0)).all()  # one product a weight
+    slack = 0 if exact else (len(layer.right) + 2) * ULP * flat.magnitude @ size
+    out = flat @ matrix + Interval(-slack, slack) + layer.constant.ravel()  # (B, N*m)
+    error = linear_error(
+        region.error.reshape(len(tokens), -1, 2), flat.magnitude, size, layer.constant.ravel(), arithmetic
+    )
+    if not exact:
+        error = with_sum(error, flat.magnitude @ size, np.array(len(layer.right)), arithmetic)
+    shape = (len(tokens), *layer.constant.shape)
+    return Region(out.reshape(shape), points, error.reshape(*shape, 2))
 
 
 @push.register
-def _(layer: Softmax, region: Region) -> Region:
+def _(layer: Softmax, region: Region, arithmetic: Arithmetic) -> Region:
     low, high = exponentials(region.tokens.lo, region.tokens.hi)
     units = [np.broadcast_to(unit, low.shape) for unit in np.eye(layer.width)]  # weight i is the average of unit i
     least = np.stack([-largest_average(low, high, -unit) for unit in units], axis=-1)
     most = np.stack([largest_average(low, high, unit) for unit in units], axis=-1)
-    return Region(Interval(least, most, region.tokens.defined), softmax(region.points))
+    sizes = HeadSizes(
+        own=region.error[..., OWN].max(axis=2),
+        moved=region.error[..., INPUT].max(axis=2),
+        anywhere=region.error.sum(axis=3).max(axis=2),
+        reach=region.tokens.magnitude.max(axis=2),
+        tail=np.zeros(low.shape[:2]),
+        in_play=np.full(low.shape[:2], layer.width),
+        keys=layer.width,
+    )
+    columns = [head_error(sizes, np.ones(low.shape[:2]), np.ones(low.shape[:2]), 1.0, arithmetic) for _ in units]
+    return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

@@ -17,7 +17,7 @@ shrink as boxes are cut, so the work per box is that of a few tokens, whatever N
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from ..network import Attention
 from ..network.reference import softmax
 from .mixture import exponentials, largest_average
 from .ragged import Integers, Ragged
+from .rounding import INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, selects, with_sum
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -36,6 +37,8 @@ NEGLIGIBLE = 60.0
 """A token whose score is surely this far below another's leaves the list; its mass joins the tail."""
 ENTRIES = 2**21
 """Numbers in the largest temporary array."""
+STOCK_SCALING = 4
+"""Roundings that stock attention may add to a score by scaling queries and keys."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +47,18 @@ class Region:
 
     tokens: Interval  # (B, n, d)
     points: Floats  # (B, n, d)
+    error: Floats  # (B, n, d, 2): how far the deployed network may be off, because of its input and of its own rounding
 
     def take(self, rows: Integers) -> Region:
         """Some of the boxes."""
-        return Region(self.tokens[rows], self.points[rows])
+        return Region(self.tokens[rows], self.points[rows], self.error[rows])
 
     @classmethod
     def join(cls, parts: list[Region]) -> Region:
         """Several batches as one."""
-        return cls(join([part.tokens for part in parts]), np.concatenate([part.points for part in parts]))
+        tokens = join([part.tokens for part in parts])
+        points, error = (np.concatenate([getattr(part, name) for part in parts]) for name in ("points", "error"))
+        return cls(tokens, points, error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +84,16 @@ class Bank:
 
     keys: Floats  # (M, k)
     key_radius: Floats  # (M, k)
+    key_error: Floats  # (M, k)
     values: Floats  # (M, v)
     value_radius: Floats  # (M, v)
+    value_error: Floats  # (M, v)
 
     @classmethod
-    def of(cls, layer: Attention, head: int) -> Bank:
-        """Project the memory."""
-        keys = _project(layer.memory, layer.key[head], layer.key_bias[head])
-        return cls(*keys, *_project(layer.memory, layer.value[head], layer.value_bias[head]))
+    def of(cls, layer: Attention, head: int, arithmetic: Arithmetic) -> Bank:
+        """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network."""
+        keys = _project(layer.memory, layer.key[head], layer.key_bias[head], arithmetic)
+        return cls(*keys, *_project(layer.memory, layer.value[head], layer.value_bias[head], arithmetic))
 
     @property
     def highest(self) -> Floats:
@@ -98,7 +106,9 @@ class Bank:
         return (self.values - self.value_radius).min(axis=0, initial=np.inf)
 
 
-def attend(layer: Attention, banks: list[Bank], region: Region, focus: Focus) -> tuple[Region, Focus]:
+def attend(
+    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Arithmetic
+) -> tuple[Region, Focus]:
     """Attention on a batch, in chunks of boxes with lists of similar length."""
     lengths = focus.active.lengths
     order = np.argsort(lengths, kind="stable")
@@ -107,31 +117,34 @@ def attend(layer: Attention, banks: list[Bank], region: Region, focus: Focus) ->
     while start < len(order):
         room = int(np.searchsorted(cost[start:] * np.arange(1, len(order) - start + 1), ENTRIES))
         rows = order[start : start + max(1, room)]
-        done.append(_attend_chunk(layer, banks, region.take(rows), focus.take(rows)))
+        done.append(_attend_chunk(layer, banks, region.take(rows), focus.take(rows), arithmetic))
         start += len(rows)
     back = np.argsort(order, kind="stable")
     return Region.join([part for part, _ in done]).take(back), Focus.join([part for _, part in done]).take(back)
 
 
-def _attend_chunk(layer: Attention, banks: list[Bank], region: Region, focus: Focus) -> tuple[Region, Focus]:
+def _attend_chunk(
+    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Arithmetic
+) -> tuple[Region, Focus]:
     index, real = focus.active.padded(np.arange(len(region.points)))  # (B, T)
     kept = np.zeros(real.shape, dtype=bool)
-    tails, upper, lower, centre = [], [], [], []
+    tails, averages, centres, errors = [], [], [], []
     for head, bank in enumerate(banks):
-        keys = _gather(layer, head, bank, region, index, real)
+        keys = _gather(layer, head, bank, region, index, real, arithmetic)
         stays, tail = keys.narrow(focus.tail[:, head])
+        average, error = keys.average(tail, bank, arithmetic)
         kept |= stays
-        tails.append(tail)
-        upper.append(keys.largest(tail, bank.highest))
-        lower.append(-keys.mirrored().largest(tail, -bank.lowest))
-        centre.append(keys.weights @ keys.at)
-    heads = Interval(np.stack(lower, 2), np.stack(upper, 2), region.tokens.defined.all())  # (B, n, H, v)
-    flat = layer.output.reshape(-1, layer.width_out)  # (H*v, o)
-    out = heads.reshape(*heads.shape[:2], -1) @ flat + layer.output_bias  # (B, n, o)
-    at = np.stack(centre, 2).reshape(*heads.shape[:2], -1) @ flat + layer.output_bias
+        for collection, item in zip((tails, averages, errors), (tail, average, error), strict=True):
+            collection.append(item)
+        centres.append(keys.weights @ keys.at)
+    heads = join(averages, axis=2).reshape(*region.points.shape[:2], -1)  # (B, n, H*v)
+    flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
+    out, at = heads @ flat + bias, np.concatenate(centres, axis=2) @ flat + bias  # (B, n, o)
+    error = linear_error(np.concatenate(errors, axis=2), heads.magnitude, flat, bias, arithmetic)  # (B, n, o, 2)
     if layer.residual:
-        out, at = out + region.tokens, at + region.points
-    return Region(out, at), Focus(Ragged.from_padded(index, kept), np.stack(tails, 1))
+        out, at, error = out + region.tokens, at + region.points, error + region.error
+        error = with_sum(error, out.magnitude, np.array(1), arithmetic)
+    return Region(out, at, error), Focus(Ragged.from_padded(index, kept), np.stack(tails, 1))
 
 
 @dataclass(eq=False)
@@ -144,6 +157,8 @@ class _Keys:
     at: Floats  # (B, T', v), values at the centre
     weights: Floats  # (B, n, T'), weights at the centre, not rigorous
     real: Flags  # (B, T)
+    sizes: HeadSizes
+    value_error: Floats  # (B, v, 2)
 
     def narrow(self, tail: Floats) -> tuple[Flags, Floats]:
         """Drop memory tokens that cannot matter: those that stay (B, T), and the new tail (B, n)."""
@@ -157,51 +172,99 @@ class _Keys:
         self.high[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
         return stays, (tail * (1 + share) + share) * (1 + 4 * ULP)
 
-    def largest(self, tail: Floats, extreme: Floats) -> Floats:
-        """Upper bound on the average value, (B, n, v); `extreme` is the largest value of any dropped token."""
+    def average(self, tail: Floats, bank: Bank, arithmetic: Arithmetic) -> tuple[Interval, Floats]:
+        """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
-        columns = []
-        for column, most in enumerate(extreme):
-            average = largest_average(light, heavy, np.broadcast_to(self.values.hi[..., column], light.shape))
-            lift = tail * np.maximum(above(most - average), 0.0) * (1 + 4 * ULP)
-            columns.append(above(average + lift))
-        return np.stack(columns, axis=2)
+        sizes = replace(self.sizes, tail=tail, in_play=np.isfinite(self.high).sum(axis=2))
+        ends, errors = [], []
+        for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
+            high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
+            upper = _lifted(largest_average(light, heavy, high), tail, most)  # (B, n)
+            lower = -_lifted(largest_average(light, heavy, -low), tail, -least)
+            apart = np.maximum(high - lower[..., None], upper[..., None] - low)  # (B, n, T')
+            spread = largest_average(light, heavy, apart) * (1 + 1e-12)
+            osc = float(max(most, high.max()) - min(least, low.min()))
+            size = np.maximum(np.abs(lower), np.abs(upper))
+            ends.append(Interval(lower, upper))
+            errors.append(head_error(sizes, spread, size, osc, arithmetic))
+        return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2) + self.value_error[:, None]
 
-    def mirrored(self) -> _Keys:
-        """The same keys with all values negated."""
-        return _Keys(self.low, self.high, -self.values, -self.at, self.weights, self.real)
+
+def _lifted(average: Floats, tail: Floats, extreme: float) -> Floats:
+    """An upper bound on the average when a tail of tokens has values up to `extreme`."""
+    return above(average + tail * np.maximum(above(extreme - average), 0.0) * (1 + 4 * ULP))
 
 
-def _gather(layer: Attention, head: int, bank: Bank, region: Region, index: Integers, real: Flags) -> _Keys:
-    """Relative scores and values of the keys in play."""
-    q = region.tokens @ layer.query[head] + layer.query_bias[head]  # (B, n, k)
-    q_at = region.points @ layer.query[head] + layer.query_bias[head]  # (B, n, k)
+def _gather(
+    layer: Attention, head: int, bank: Bank, region: Region, index: Integers, real: Flags, arithmetic: Arithmetic
+) -> _Keys:
+    """Relative scores and values of the keys in play, and the sizes that rounding depends on."""
+    boxes = len(index)
+    project = layer.query[head], layer.query_bias[head]
+    q = region.tokens @ project[0] + project[1]  # (B, n, k)
+    q_at = region.points @ project[0] + project[1]  # (B, n, k)
+    q_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, k, 2)
+    q_size = q.magnitude + q_error.sum(axis=3)  # (B, n, k)
+
     keys, radius = bank.keys[index], bank.key_radius[index]  # (B, T, k)
     score_at = np.where(real[:, None], q_at @ np.swapaxes(keys, 1, 2), -np.inf)  # (B, n, T)
-    values = Interval(bank.values[index] - bank.value_radius[index], bank.values[index] + bank.value_radius[index])
-    at = bank.values[index]  # (B, T, v)
     share = np.exp(score_at - np.maximum(score_at.max(axis=2, keepdims=True), -1e300))
     reference = share @ keys / np.maximum(share.sum(axis=2, keepdims=True), 1e-300)  # (B, n, k)
-    low, high = _relative_scores(keys, radius, reference, q)
+    relative = keys[:, None] - reference[:, :, None]  # (B, n, T, k)
+    low, high = _relative_scores(relative, radius, q)
     low, high = np.where(real[:, None], low, -np.inf), np.where(real[:, None], high, -np.inf)
+    values = Interval(bank.values[index] - bank.value_radius[index], bank.values[index] + bank.value_radius[index])
+    at, value_error = bank.values[index], bank.value_error[index].max(axis=1)  # (B, T, v), (B, v)
+    value_error = np.stack([np.zeros_like(value_error), value_error], axis=-1)  # (B, v, 2)
+    size, key_error = np.abs(keys), bank.key_error[index]  # (B, T, k)
+    key_error = np.stack([np.zeros_like(key_error), key_error], axis=-1)  # (B, T, k, 2)
+    most = np.abs(bank.keys).max(axis=0, initial=0.0)  # (k,)
+    most_error = bank.key_error.max(axis=0, initial=0.0)
+
     if layer.attends_data:
-        data_key = region.tokens @ layer.key[head] + layer.key_bias[head]  # (B, n, k)
-        data_key_at = region.points @ layer.key[head] + layer.key_bias[head]
-        data_value = region.tokens @ layer.value[head] + layer.value_bias[head]  # (B, n, v)
-        data_value_at = region.points @ layer.value[head] + layer.value_bias[head]
-        difference = data_key.reshape(len(index), 1, *data_key.shape[1:]) - reference[:, :, None]  # (B, n, n, k)
+        project = layer.key[head], layer.key_bias[head]
+        data_key = region.tokens @ project[0] + project[1]  # (B, n, k)
+        data_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, k, 2)
+        data_at = region.points @ project[0] + project[1]
+        difference = data_key.reshape(boxes, 1, *data_key.shape[1:]) - reference[:, :, None]  # (B, n, n, k)
         data = (difference * q.reshape(*q.shape[:2], 1, -1)).sum(axis=3)  # (B, n, n)
         low, high = np.concatenate([low, data.lo], axis=2), np.concatenate([high, data.hi], axis=2)
+        score_at = np.concatenate([score_at, q_at @ np.swapaxes(data_at, 1, 2)], axis=2)
+        size = np.concatenate([size, data_key.magnitude], axis=1)  # (B, T + n, k)
+        relative = np.concatenate([relative, difference.magnitude], axis=2)  # (B, n, T + n, k)
+        key_error = np.concatenate([key_error, data_error], axis=1)
+        most = np.maximum(most, data_key.magnitude.max(axis=(0, 1)))
+        most_error = np.maximum(most_error, data_error.sum(axis=3).max(axis=(0, 1)))
+        project = layer.value[head], layer.value_bias[head]
+        data_value = region.tokens @ project[0] + project[1]  # (B, n, v)
         values = join([values, data_value], axis=1)  # (B, T + n, v)
-        at = np.concatenate([at, data_value_at], axis=1)  # (B, T + n, v)
-        score_at = np.concatenate([score_at, q_at @ np.swapaxes(data_key_at, 1, 2)], axis=2)
-    return _Keys(low, high, values.reshape(len(index), 1, *values.shape[1:]), at, softmax(score_at), real)
+        at = np.concatenate([at, region.points @ project[0] + project[1]], axis=1)  # (B, T + n, v)
+        data_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, v, 2)
+        value_error = np.maximum(value_error, data_error.max(axis=1))
+
+    features = int((most > 0).sum()) + STOCK_SCALING
+    moved = [(np.abs(relative) * q_error[:, :, None, :, part]).sum(axis=3) for part in (INPUT, OWN)]  # (B, n, T')
+    by_keys = [q_size @ np.swapaxes(key_error[..., part], 1, 2) for part in (INPUT, OWN)]
+    products = q_size @ np.swapaxes(size + key_error.sum(axis=3), 1, 2)  # (B, n, T')
+    reach = q_size @ (most + most_error)  # (B, n)
+    sizes = HeadSizes(
+        own=(1.01 * features * arithmetic.unit * products + moved[OWN] + by_keys[OWN]).max(axis=2),
+        moved=(moved[INPUT] + by_keys[INPUT]).max(axis=2),
+        anywhere=1.01 * features * arithmetic.unit * reach
+        + 2 * q_error.sum(axis=3) @ (most + most_error)
+        + q_size @ most_error,
+        reach=reach,
+        tail=np.zeros(q_size.shape[:2]),
+        in_play=np.zeros(q_size.shape[:2], dtype=np.int64),
+        keys=len(bank.keys) + (layer.attends_data and q_size.shape[1]),
+    )
+    values = values.reshape(boxes, 1, *values.shape[1:])
+    return _Keys(low, high, values, at, softmax(score_at), real, sizes, value_error)
 
 
-def _relative_scores(keys: Floats, radius: Floats, reference: Floats, q: Interval) -> tuple[Floats, Floats]:
+def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Floats, Floats]:
     """Bounds on `(k_j - k̄)·q` over each box, (B, n, T), in midpoint and radius form."""
-    relative = keys[:, None] - reference[:, :, None]  # (B, n, T, k)
-    size = np.abs(relative)
+    size = np.abs(relative)  # (B, n, T, k)
     mid, reach = q.mid[:, :, None], (np.abs(q.mid) + q.radius)[:, :, None]  # (B, n, 1, k)
     slack = (size.shape[3] + 6) * ULP * (size * reach).sum(axis=3) + 1e-300
     slack = slack + (radius[:, None] * reach).sum(axis=3) * (1 + 1e-12)
@@ -210,10 +273,9 @@ def _relative_scores(keys: Floats, radius: Floats, reference: Floats, q: Interva
     return score - spread, score + spread
 
 
-def _project(memory: Floats, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
-    """`memory @ weight + bias` and a bound on its rounding error, zero where `weight` only selects features."""
-    result = memory @ weight + bias
-    selects = ((weight != 0).sum(axis=0) <= 1).all() and np.isin(weight, (0.0, 1.0)).all() and not bias.any()
-    if selects:
-        return result, np.zeros_like(result)
-    return result, (len(weight) + 4) * ULP * (np.abs(memory) @ np.abs(weight) + np.abs(bias))
+def _project(memory: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> tuple[Floats, Floats, Floats]:
+    """`memory @ weight + bias`, a bound on our rounding error in it, and one on the deployed network's."""
+    result, size = memory @ weight + bias, np.abs(memory) @ np.abs(weight) + np.abs(bias)
+    radius = np.where(selects(weight, bias), 0.0, (len(weight) + 4) * ULP * size)
+    error = linear_error(np.zeros((*memory.shape, 2)), np.abs(memory), weight, bias, arithmetic)
+    return result, radius, error[..., OWN]

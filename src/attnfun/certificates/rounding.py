@@ -1,216 +1,134 @@
 """How far a network computed in floating point can be from the same network in real arithmetic.
 
-Running error analysis, one pass through the layers, uniform over the domain: each feature has a bound on its
-size and a bound on its error. u is the unit roundoff. Sums of products may be taken in any order, fused or
-not: a sum of c nonzero products is off by at most `(c + 2) u Σ|products|` (products with a zero weight are exact).
+Each feature carries a bound on its error in two parts: what rounding the input causes, and what the network's own
+operations cause. Sizes and weights are those of the box at hand, so the analysis is as local as the enclosure. u is
+the unit roundoff. Sums of products may be taken in any order, fused or not: a sum of c nonzero products is off by at
+most `(c + 2) u Σ|products|` (products with a zero weight are exact).
 
-**Attention** (THEORY 10). Let the computed score of token j be off by at most A_j, `t_j = max s - s_j`, ε the
-error of exp, B the number of blocks that a streaming kernel uses. The computed unnormalised weight is the true
-one times `e^{±η_j}`, `η_j = η + u' t_j`, with `u' = 1.01 u` and
-`η = 1.01 (Ā + 2uĀ + Bε + [B > 1] u (T + 2Ā))`, Ā = max A_j, T = max t_j; and then
+**Attention.** Let the computed score of token j be off by at most A_j, up to a shift common to all tokens,
+`t_j = max s - s_j`, ε the error of exp, B the number of blocks of a streaming kernel. Exponents are differences of computed scores:
+`s_j - m` within a block and `m - m'` when a running maximum grows. Those of one token add up to t_j, so their rounding
+costs at most `u (t_j + 2Ā)` altogether, and the computed unnormalised weight is the true one times `e^{±η_j}` with
 
-    |ŷ - y| <= Σ_j w_j (e^{η_j} - 1) |v_j - y| / (1 - Σ_j w_j (1 - e^{-η_j}))      (weights)
-             + 1.01 (2N + 2B + 4) u (Σ_j w_j |v_j| + ...)                           (sums)
-             + 2N tiny (1 + max|v|)                                                 (underflow).
+    η_j <= η + u' t_j,     η = 1.01 (Ā + 2 (B + 1) u Ā + B ε),     u' = 1.01 u.
 
-The terms `u' t_j` are unbounded, but heavy tokens have small t_j. With `Z = Σ e^{-t_j}`, w_j = e^{-t_j}/Z and Z >= 1,
-Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence
+With w the true weights and `D_j >= |v_j - y|` the error of the average is at most (THEORY 10)
 
-    Σ_j w_j e^{η_j} <= e^η N^{u'}        and (entropy)        Σ_j w_j η_j <= η + u' log N,
+    Σ_j w_j (e^{η_j} - 1) D_j / (1 - Σ_j w_j (1 - e^{-η_j})).
 
-so with `η* = η + u' log N` the first line is at most `osc(v) (e^{η*} - 1)/(1 - η*)`. Nothing depends on x any more.
+The terms `u' t_j` are unbounded, but heavy tokens have small t_j: with `Z = Σ e^{-t_j} >= 1` and w_j = e^{-t_j}/Z,
+Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence `Σ_j w_j e^{u' t_j} <= N^{u'}`, and likewise
+(entropy) `Σ_j w_j t_j <= log N`. Let Δ be the largest average of D over the tokens in play, τ the tail (`heads.py`), η̂ a
+bound on η_j for dropped tokens and osc the spread of all values. Then the error is at most
+
+    ((e^η - 1) Δ + e^η (N^{u'} - 1) osc + τ e^{η̂} osc) / (1 - η - u' log N - τ)              (weights)
+    + 1.01 (2K + 2B + 4) u (|y| + Δ + ...) + min(8.1 τ e^{η̂}, 2.02 N u) (|y| + osc + ...)   (sums: K in play, others)
+    + 2N tiny (1 + max|v|)                                                                    (underflow),
+
+and never more than osc plus the errors of the sums.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
-from math import ceil, exp, log
+from math import ceil, log
 
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
-from ..network import Affine, Attention, Network, Softmax
-
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.integer]
 
 FLASH_BLOCK = 512
+MOST_ROUNDINGS = 0.005
+"""Largest N u for which the factors 1.01 cover the products of roundings."""
+INPUT, OWN = 0, 1
+"""Positions of the two parts of an error on its last axis."""
 
 
 @dataclass(frozen=True)
 class Arithmetic:
     """A floating-point format and the kernels that run in it."""
 
+    name: str
     unit: float
     """Unit roundoff u."""
     exp_error: float
     """Relative error of exp in the kernels we know (streaming kernels use a 20-ulp exp in float32)."""
     tiny: float
-    """Weights below this may be flushed to zero."""
+    """Numbers below this may be flushed to zero."""
+
+    @property
+    def assumption(self) -> str:
+        """What the rounding part takes for granted about the machine that runs the network."""
+        return (
+            f"the kernel's exp is within {self.exp_error / self.unit:.0f} units of roundoff, sums use {self.name} "
+            f"throughout (no TF32 or half sums), and blocks hold at least {FLASH_BLOCK} keys"
+        )
 
 
 ARITHMETIC = {
-    "float64": Arithmetic(unit=2.0**-53, exp_error=16 * 2.0**-53, tiny=2.0**-1020),
-    "float32": Arithmetic(unit=2.0**-24, exp_error=40 * 2.0**-24, tiny=2.0**-125),
+    "float64": Arithmetic("float64", unit=2.0**-53, exp_error=16 * 2.0**-53, tiny=2.0**-1020),
+    "float32": Arithmetic("float32", unit=2.0**-24, exp_error=40 * 2.0**-24, tiny=2.0**-125),
 }
 
-EXACT = Arithmetic(unit=0.0, exp_error=0.0, tiny=0.0)
-"""Real arithmetic: only errors already in the input are carried along."""
 
-KERNEL_ASSUMPTION = (
-    "the kernel's exp is within {error:.0f} units of roundoff, sums use {dtype} throughout (no TF32 or half sums), "
-    "and blocks hold at least {block} keys"
-)
+def linear_error(error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Floats:
+    """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2). Selections of a feature are exact."""
+    terms = np.where(selects(weight, bias), 0, (weight != 0).sum(axis=0) + (bias != 0))
+    carried = np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2)  # (..., m, 2)
+    return with_sum(carried, size @ np.abs(weight) + np.abs(bias), terms, arithmetic)
 
 
-def kernel_assumption(dtype: str) -> str:
-    """What the rounding part takes for granted about the machine that runs the network."""
-    arithmetic = ARITHMETIC[dtype]
-    return KERNEL_ASSUMPTION.format(error=arithmetic.exp_error / arithmetic.unit, dtype=dtype, block=FLASH_BLOCK)
+def with_sum(error: Floats, size: Floats, terms: Integers | Floats, arithmetic: Arithmetic) -> Floats:
+    """Add the error of sums of `terms` products whose absolute values add up to `size`, (..., m)."""
+    count = np.where(terms > 0, terms + 2, 0)
+    added = 1.01 * count * arithmetic.unit * (size + error.sum(axis=-1)) + (terms > 0) * terms * arithmetic.tiny
+    return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
+
+
+def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
+    """Columns of a matrix (d, m) that merely pick one feature, up to sign."""
+    return ((weight != 0).sum(axis=0) <= 1) & np.isin(weight, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
-    """Bounds on sizes and errors of every feature of every token, (n, d) each."""
+class HeadSizes:
+    """What the error of one head depends on, for each box and query token, (B, n) unless said otherwise."""
 
-    size: Floats
-    error: Floats
-
-
-def rounding_parts(network: Network, domain: Box) -> tuple[float, float]:
-    """(error of the arithmetic, error from rounding the input), largest over outputs and over the domain."""
-    arithmetic = ARITHMETIC[network.dtype]
-    size = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).reshape(network.shape_in)  # (n, d)
-    moved = size * arithmetic.unit + arithmetic.tiny
-    total = float(_through(network, Bounds(size * (1 + 1e-6), moved), arithmetic).max())
-    by_input = float(_through(network, Bounds(size * (1 + 1e-6), moved), EXACT).max())
-    return max(total - by_input, 0.0) * (1 + 1e-9), by_input * (1 + 1e-9)
-
-
-def largest_numbers(network: Network, domain: Box) -> tuple[float, float]:
-    """Bounds on the largest score and the largest value that occur in any head on the domain."""
-    size = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).reshape(network.shape_in)  # (n, d)
-    bounds, logit, value = Bounds(size, np.zeros_like(size)), 0.0, 0.0
-    for layer in network.layers:
-        if isinstance(layer, Attention):
-            tokens = Bounds(np.abs(layer.memory), np.zeros_like(layer.memory))
-            tokens = _join(tokens, bounds) if layer.attends_data else tokens
-            for head in range(layer.heads):
-                q = _linear(bounds, layer.query[head], layer.query_bias[head], EXACT)  # (n, k)
-                k = _linear(tokens, layer.key[head], layer.key_bias[head], EXACT)  # (T, k)
-                v = _linear(tokens, layer.value[head], layer.value_bias[head], EXACT)  # (T, v)
-                logit = max(logit, float((q.size @ k.size.T).max()))
-                value = max(value, float(v.size.max()))
-        bounds = carry(layer, bounds, EXACT)
-    return logit, value
+    own: Floats
+    """Largest score error A_j of a token in play, from rounding."""
+    moved: Floats
+    """Largest score error of a token in play, from errors already in the input."""
+    anywhere: Floats
+    """Largest score error of any token."""
+    reach: Floats
+    """Largest |score| of any token."""
+    tail: Floats
+    in_play: Integers  # (B, 1)
+    keys: int
 
 
-def _through(network: Network, bounds: Bounds, arithmetic: Arithmetic) -> Floats:
-    for layer in network.layers:
-        bounds = carry(layer, bounds, arithmetic)
-    return bounds.error
-
-
-@singledispatch
-def carry(layer: object, bounds: Bounds, arithmetic: Arithmetic) -> Bounds:
-    """Bounds after one layer."""
-    raise TypeError(f"no rounding model for {type(layer).__name__}")
-
-
-@carry.register
-def _(layer: Affine, bounds: Bounds, arithmetic: Arithmetic) -> Bounds:
-    if layer.left is None:
-        return _linear(bounds, layer.right[0], layer.constant[0], arithmetic)
-    left, right = np.abs(layer.left), np.abs(layer.right)
-    mix = lambda array: np.einsum("kNn,nd,kdm->Nm", left, array, right)  # noqa: E731
-    size = mix(bounds.size) + np.abs(layer.constant)
-    terms = np.einsum("kNn,kdm->Nm", (left != 0) * 1.0, (right != 0) * 1.0) + len(left)
-    return Bounds(size, _sum_error(size + mix(bounds.error), terms, arithmetic) + mix(bounds.error))
-
-
-@carry.register
-def _(layer: Attention, bounds: Bounds, arithmetic: Arithmetic) -> Bounds:
-    length = len(bounds.size)
-    size, error = np.zeros((length, layer.width_out)), np.zeros((length, layer.width_out))
-    memory = Bounds(np.abs(layer.memory), np.zeros_like(layer.memory))
-    for head in range(layer.heads):
-        q = _linear(bounds, layer.query[head], layer.query_bias[head], arithmetic)  # (n, k)
-        keys = _linear(memory, layer.key[head], layer.key_bias[head], arithmetic)  # (M, k)
-        values = _linear(memory, layer.value[head], layer.value_bias[head], arithmetic)  # (M, v)
-        exact_values = layer.memory @ layer.value[head] + layer.value_bias[head]  # (M, v)
-        high, low = exact_values.max(axis=0, initial=-np.inf), exact_values.min(axis=0, initial=np.inf)
-        if layer.attends_data:
-            keys = _join(keys, _linear(bounds, layer.key[head], layer.key_bias[head], arithmetic))
-            data = _linear(bounds, layer.value[head], layer.value_bias[head], arithmetic)
-            high, low = np.maximum(high, data.size.max(axis=0)), np.minimum(low, -data.size.max(axis=0))
-            values = _join(values, data)
-        largest, value_error = values.size.max(axis=0), values.error.max(axis=0)  # (v,)
-        off = _attention_error(q, keys, high - low, largest, arithmetic) + value_error  # (n, v)
-        through = np.abs(layer.output[head])
-        size += np.broadcast_to(largest @ through, size.shape)
-        error += off @ through
-    size += np.abs(layer.output_bias)
-    terms = (layer.output != 0).sum(axis=(0, 1)) + (layer.output_bias != 0)
-    error += _sum_error(size + error, np.where(_selects(layer.output, layer.output_bias), 0, terms), arithmetic)
-    if layer.residual:
-        size, error = size + bounds.size, error + bounds.error
-        error = error + arithmetic.unit * 1.01 * (size + error)
-    return Bounds(size, error)
-
-
-@carry.register
-def _(layer: Softmax, bounds: Bounds, arithmetic: Arithmetic) -> Bounds:
-    worst = bounds.error.max(axis=1, keepdims=True)  # (n, 1)
-    reach = 2 * bounds.size.max(axis=1, keepdims=True)
-    eta = 1.01 * (2 * worst + arithmetic.unit * (reach + 2 * worst) + arithmetic.exp_error)
-    relative = np.expm1(np.minimum(2 * eta + (2 * layer.width + 8) * arithmetic.unit, 700.0))
-    error = np.minimum(relative + layer.width * arithmetic.tiny, 1.0)
-    return Bounds(np.ones_like(bounds.size), np.broadcast_to(error, bounds.size.shape))
-
-
-def _attention_error(q: Bounds, keys: Bounds, osc: Floats, largest: Floats, arithmetic: Arithmetic) -> Floats:
-    """|ŷ - y| for each query token and value column, (n, v)."""
-    count, unit = len(keys.size), arithmetic.unit
-    if count * unit > 0.005:
-        return np.full((len(q.size), len(osc)), np.inf)
-    blocks = ceil(count / FLASH_BLOCK)
-    features = int(((q.size > 0).any(axis=0) & (keys.size > 0).any(axis=0)).sum()) + 4  # stock scaling included
-    q_size, k_size = q.size + q.error, keys.size + keys.error
-    products = q_size @ k_size.T  # (n, N)
-    off = features * unit * products + q.error @ k_size.T + q_size @ keys.error.T
-    worst, reach = off.max(axis=1), 2 * products.max(axis=1)  # (n,)
-    eta = worst + 2 * unit * worst + blocks * arithmetic.exp_error
-    eta = 1.01 * (eta + (unit * (reach + 2 * worst) if blocks > 1 else 0.0)) + 1.01 * unit * log(count)
-    out = np.empty((len(q.size), len(osc)))
-    for token, value in enumerate(eta):
-        factor = (exp(value) - 1) / (1 - value) if value < 0.5 else np.inf
-        by_weights = np.minimum(factor, 1.0) * osc
-        sizes = largest * (1 + min(factor, 1.0))
-        out[token] = by_weights + 1.01 * (2 * count + 2 * blocks + 4) * unit * sizes
-    return out + 2 * count * arithmetic.tiny * (1 + largest)
-
-
-def _linear(bounds: Bounds, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Bounds:
-    """`x weight + bias` on every token; selections are exact."""
-    size = bounds.size @ np.abs(weight) + np.abs(bias)
-    error = bounds.error @ np.abs(weight)
-    terms = (weight != 0).sum(axis=0) + (bias != 0)
-    terms = np.where(_selects(weight, bias), 0, terms)
-    return Bounds(size, error + _sum_error(size + error, terms, arithmetic))
-
-
-def _selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
-    """Columns of `weight` that merely pick one feature."""
-    flat = weight.reshape(-1, weight.shape[-1])
-    return ((flat != 0).sum(axis=0) <= 1) & np.isin(flat, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)
-
-
-def _sum_error(size: Floats, terms: npt.NDArray[np.integer] | Floats, arithmetic: Arithmetic) -> Floats:
-    """Error of sums of `terms` products whose absolute values add up to at most `size`."""
-    count = np.where(terms > 0, terms + 2, 0)
-    return 1.01 * count * arithmetic.unit * size + np.where(terms > 0, terms * arithmetic.tiny, 0.0)
-
-
-def _join(first: Bounds, second: Bounds) -> Bounds:
-    return Bounds(np.concatenate([first.size, second.size]), np.concatenate([first.error, second.error]))
+def head_error(sizes: HeadSizes, spread: Floats, average: Floats, osc: float, arithmetic: Arithmetic) -> Floats:
+    """Error of one output column: Δ and |y| of shape (B, n) -> (B, n, 2)."""
+    unit, blocks = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK)
+    if sizes.keys * unit > MOST_ROUNDINGS:
+        return np.full((*spread.shape, 2), np.inf)
+    drift, entropy = 1.01 * unit, 1.01 * unit * log(max(sizes.keys, 1))
+    own = 1.01 * (sizes.own + 2 * (blocks + 1) * unit * (sizes.own + sizes.moved) + blocks * arithmetic.exp_error)
+    moved = 1.01 * sizes.moved
+    far = 1.01 * (sizes.anywhere * (1 + 2 * (blocks + 1) * unit) + blocks * arithmetic.exp_error)
+    far = np.exp(np.minimum(far + drift * 2 * sizes.reach, 700.0))
+    eta = own + moved
+    room = 1 - eta - entropy - sizes.tail
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        weights = np.expm1(eta) * spread + np.exp(eta) * np.expm1(entropy) * osc + sizes.tail * far * osc
+        weights = np.where(room > 0.25, weights / np.maximum(room, 0.25), osc)
+        weights = np.minimum(weights, osc)
+        share = np.where(eta > 0, moved / np.where(eta > 0, eta, 1.0), 0.0)
+    largest = average + spread + weights
+    every = 2.02 * sizes.keys * unit
+    others = np.where(room > 0.25, np.minimum(8.1 * sizes.tail * far, every), every)
+    sums = 1.01 * (2 * sizes.in_play + 2 * blocks + 4) * unit * largest + others * (largest + osc)
+    sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + largest + osc)
+    return np.stack([weights * share, weights * (1 - share) + sums], axis=-1)

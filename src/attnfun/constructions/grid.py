@@ -13,10 +13,11 @@ token is a key too (self-attention): it gets the constant score -B and the value
 `M_k <= 0.2502 h_k²`. *Proof.* Weights factor over axes, so take one axis, h = 1, x in the cell of c_0 at offset
 θ in [0, 1/2] (mirror otherwise), τ = 1/2 - θ, d_j = j² - 2θj >= 0. As `w_j ∝ e^{-γ d_j/2}` and `(θ-j)² = θ² + d_j`, the
 mean square is `θ² + Σ_{j≠0} d_j e^{-γ d_j/2} / Σ_i e^{-γ d_i/2}`. The terms 0 and 1 give at most
-`1/4 + τ² - τ tanh(γτ/2)`, and `tanh(5τ) >= 1.97 τ` on [0, 1/2] by concavity, so at most `1/4 - 0.97 τ²`. As `y e^{-5y}` falls
-for y >= 1/5, the terms j >= 2, which have d_j >= 2, give less than 9.2e-5; j = -1 has d = 2 - 2τ and gives at most
-`(2 - 2τ) e^{-10(1-τ)} <= 9.1e-5 + 0.97 τ² + 1e-6`; the others give less than 1e-8. Of the denominator only the terms 0 and 1
-were used, and θ² alone is at most `1/4 - 0.97 τ²`, so tokens missing beyond the ends of the grid change nothing. ∎
+`1/4 + τ² - τ tanh(γτ/2)`, and `tanh(5τ) >= 1.97 τ` on [0, 1/2] by concavity, so at most `1/4 - 0.97 τ²`. As
+`y e^{-5y}` falls for y >= 1/5, the terms j >= 2, which have d_j >= 2, give less than 9.2e-5; j = -1 has d = 2 - 2τ and
+gives at most `(2 - 2τ) e^{-10(1-τ)} <= 9.1e-5 + 0.97 τ² + 1e-6`; the others give less than 1e-8. Of the denominator
+only the terms 0 and 1 were used, and θ² alone is at most `1/4 - 0.97 τ²`, so tokens missing beyond the ends of the
+grid change nothing. ∎
 
 If `|f(x) - f(c)| <= Σ_k L_k |x_k - c_k|`, then by Jensen
 

@@ -1,0 +1,58 @@
+"""One table of targets that the tests of every layer use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import attnfun as af
+
+
+@dataclass(frozen=True)
+class Case:
+    """A target, its domain and a tolerance that the grid reaches quickly."""
+
+    name: str
+    target: Any
+    domain: Any
+    eps: float
+    keywords: dict[str, Any] = field(default_factory=dict)
+    status: str = "proved"
+
+    def compile(self, **keywords: Any) -> af.Compiled:
+        return af.compile(self.target, self.domain, self.eps, **{**self.keywords, **keywords})
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def branching(p: Any) -> Any:
+    """A function that cannot be traced: it looks at values."""
+    flat = np.asarray(p, dtype=float).reshape(-1, 2)
+    return np.array([a * b if a > b else b * b for a, b in flat]).reshape(np.shape(p)[:-1])
+
+
+def swap_and_sum(X: Any) -> Any:
+    """A map from 2 tokens of 1 feature to 2 tokens of 2 features."""
+    a, b = X[..., 0, 0], X[..., 1, 0]
+    return np.stack([np.stack([b, a + b], axis=-1), np.stack([a, a * b], axis=-1)], axis=-2)
+
+
+CASES = [
+    Case("wave", "sin(3*x)", {"x": (-1, 1)}, 0.05),
+    Case("product", "sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1),
+    Case("uncentred", "x**2/y", {"x": (100, 101), "y": (1, 2)}, 150.0),
+    Case("vector", "[exp(-x**2), x*y]", {"x": (0, 1), "y": (0, 2)}, 0.2),
+    Case("kink", "abs(x - 0.2) + min(x, 0.1)", {"x": (-1, 1)}, 0.05),
+    Case("root", "sqrt(x)", {"x": (0, 1)}, 0.05),
+    Case("unused variable", "cos(x)", {"x": (0, 1), "y": (0, 1)}, 0.05),
+    Case("constant", "pi/4", {"x": (0, 1)}, 0.01),
+    Case("three variables", "x*y + z", {"x": (0, 1), "y": (0, 1), "z": (0, 1)}, 0.4),
+    Case("traced", np.sin, (-2, 2), 0.05),
+    Case("traced vector", lambda p: np.stack([p[..., 0] * p[..., 1], np.exp(p[..., 0])], -1), [(-1, 1)] * 2, 0.3),
+    Case("sequence", swap_and_sum, af.Box([[-1], [-1]], [[1], [1]]), 0.3),
+    Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional"),
+    Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
+]

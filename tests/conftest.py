@@ -1,0 +1,31 @@
+"""Compiled cases, made once a session."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+import attnfun as af
+from cases import CASES, Case
+
+settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session")
+def compiled():
+    """case, dtype -> compiled network."""
+    made: dict[tuple[str, str], af.Compiled] = {}
+
+    def get(case: Case, dtype: str = "float64") -> af.Compiled:
+        key = case.name, dtype
+        if key not in made:
+            made[key] = case.compile(dtype=dtype)
+        return made[key]
+
+    return get
+
+
+@pytest.fixture(params=CASES, ids=str)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param

@@ -1,0 +1,106 @@
+"""Conformance: every back end computes what the reference says, for every construction and for random layers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from attnfun.backends import numpy as numpy_backend
+from attnfun.backends.torch import to_torch
+from attnfun.certificates.rounding import rounding_parts
+from attnfun.network import Affine, Network, Softmax
+from attnfun.network.reference import run as reference
+from test_network import random_attention
+
+Run = Callable[[Network, np.ndarray], np.ndarray]
+
+
+def run_torch(network: Network, X: np.ndarray) -> np.ndarray:
+    module = to_torch(network, network.shape_in, network.shape_out)
+    with torch.no_grad():
+        return module(torch.tensor(X, dtype=getattr(torch, network.dtype))).numpy()
+
+
+BACKENDS: dict[str, Run] = {"numpy": numpy_backend.run, "torch": run_torch}
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request) -> Run:
+    return BACKENDS[request.param]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, backend, compiled):
+    net = compiled(case, dtype)
+    rows = net.domain.sample(200, np.random.default_rng(1)).astype(dtype).astype(np.float64)
+    X = rows.reshape(len(rows), *net.network.shape_in)
+    rounding, _ = rounding_parts(net.network, net.domain)
+    assert np.abs(backend(net.network, X) - reference(net.network, X)).max() <= rounding + 1e-12
+
+
+RANDOM = {
+    "self": Network((random_attention(),), 4),
+    "cross": Network((random_attention(attends_data=False),), 4),
+    "residual": Network((random_attention(out=3, residual=True), random_attention(out=3, seed=5)), 4),
+    "no memory": Network((random_attention(memory=0),), 4),
+    "mixing tokens": Network(
+        (Affine(np.ones((2, 3, 2)), np.ones((5, 2)), np.random.default_rng(0).normal(size=(2, 5, 4))), Softmax(2)), 4
+    ),
+    "many heads": Network(
+        (random_attention(heads=5, width=3, out=20), Affine.tokenwise(np.ones((20, 1)), np.ones(1))), 4
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_layers(name, backend):
+    network = RANDOM[name]
+    X = np.random.default_rng(2).normal(size=(6, *network.shape_in))
+    assert np.allclose(backend(network, X), reference(network, X), rtol=1e-12, atol=1e-12)
+
+
+def test_one_point_or_many_makes_no_difference(case, compiled):
+    net = compiled(case)
+    points = net.domain.unflatten(net.domain.sample(37, np.random.default_rng(3)))
+    together = net(points)
+    assert all(np.array_equal(together[i], np.reshape(net(point), net.output_shape)) for i, point in enumerate(points))
+
+
+def test_the_torch_module_is_stock_and_trainable(compiled, case):
+    net = compiled(case)
+    module = net.to_torch()
+    inner = {type(part) for part in module.modules() if not list(part.children())}
+    allowed = {torch.nn.Linear, torch.nn.Flatten, torch.nn.Unflatten, torch.nn.Softmax}
+    assert all(kind in allowed or issubclass(kind, torch.nn.Linear) for kind in inner)
+    assert any(isinstance(part, torch.nn.MultiheadAttention) for part in module.modules())
+    rows = net.domain.sample(5, np.random.default_rng(0))
+    points = torch.tensor(net.domain.unflatten(rows), requires_grad=True)
+    module(points).sum().backward()
+    assert points.grad is not None
+    assert all(parameter.requires_grad for parameter in module.parameters())
+    state = module.state_dict()
+    assert all(tensor.dtype == torch.float64 for tensor in state.values())
+
+
+def test_the_plain_install_does_not_import_heavy_packages():
+    code = (
+        "import sys, attnfun as af; af.compile('sin(x)', (0, 1), 0.1)(0.5);"
+        "print([m for m in ('torch', 'matplotlib', 'scipy', 'typer') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_framework_is_named_with_the_remedy():
+    code = (
+        "import sys; sys.modules['torch'] = None; import attnfun as af\n"
+        "try: af.compile('sin(x)', (0, 1), 0.1).to_torch()\n"
+        "except af.MissingExtra as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'attnfun[torch]'" in done.stdout

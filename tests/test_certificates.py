@@ -1,0 +1,106 @@
+"""What certificates say, and that they can be proved again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.certificates import Claim, certify
+from attnfun.certificates.branch_and_bound import bound_error
+from attnfun.network import Network
+from cases import CASES, branching
+
+
+def test_parts_explain_the_bound(case, compiled):
+    certificate = compiled(case).certificate
+    assert certificate.bound <= sum(certificate.parts.values()) * (1 + 1e-12)
+    assert certificate.found <= certificate.bound
+    if case.status != "estimated":
+        assert set(certificate.parts) == {"construction", "input", "rounding"}
+        assert certificate.assumptions
+
+
+def test_statuses_are_never_mixed(compiled):
+    by_name = {case.name: compiled(case).certificate for case in CASES}
+    assert by_name["product"].proved
+    assert not by_name["declared"].proved
+    assert any("Lipschitz with constant 2.5" in line for line in by_name["declared"].assumptions)
+    assert "not a proof" in str(by_name["black box"])
+    assert "about" in by_name["black box"].headline
+    assert "<=" not in by_name["black box"].as_dict()["statement"]
+
+
+def test_a_certificate_as_json_describes_itself(case, compiled):
+    data = json.loads(json.dumps(compiled(case).certificate.as_dict()))
+    assert data["status"] == case.status
+    assert case.status in data["statement"]
+    assert data["bound"] <= case.eps
+
+
+def test_recheck_proves_again(case, compiled):
+    certificate = compiled(case).certificate
+    again = certificate.recheck()
+    assert again.bound <= certificate.bound * (1 + 1e-12)
+    assert again.status is certificate.status
+
+
+def tampered(net: af.Compiled, change: float) -> af.Compiled:
+    """The same network with one value moved."""
+    head = net.network.attention[0]
+    memory = head.memory.copy()
+    memory[len(memory) // 2, -1] += change
+    layers = tuple(replace(layer, memory=memory) if layer is head else layer for layer in net.network.layers)
+    claim = replace(net.certificate.claim, network=Network(layers, net.network.length, net.network.dtype))
+    return replace(net, network=claim.network, certificate=replace(net.certificate, claim=claim))
+
+
+def test_a_changed_weight_is_found_out(compiled):
+    net = tampered(compiled(CASES[1]), change=0.5)
+    with pytest.raises(af.ProofFailed, match="could not be proved again"):
+        net.certificate.recheck()
+
+
+def test_a_declared_function_can_be_checked_against_its_samples(compiled):
+    certificate = compiled(next(case for case in CASES if case.name == "declared")).certificate
+    assert certificate.recheck(target=branching).status is af.Status.CONDITIONAL
+    with pytest.raises(af.InputError, match="one that was compiled"):
+        certificate.recheck(target=lambda p: branching(p) + 1e-9)
+
+
+def test_without_a_tolerance_the_bound_comes_close_to_the_largest_error():
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 40})
+    assert net.network.tokens <= 40
+    assert net.certificate.bound <= 1.10 * net.certificate.found
+
+
+def test_a_time_limit_leaves_a_valid_bound():
+    net = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, options={"tokens": 100}, time_limit=0.02)
+    points = net.domain.sample(2000, np.random.default_rng(0))
+    assert np.abs(net(points) - np.sin(3 * points[:, 0]) * points[:, 1]).max() <= net.certificate.bound
+
+
+def test_progress_is_told_and_bounds_only_fall(compiled):
+    net, seen = compiled(CASES[1]), []
+    claim = net.certificate.claim
+    bound_error(claim.target, claim.network, 0.1, progress=seen.append)
+    assert len(seen) > 2
+    bounds = [step.bound for step in seen]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_a_formula_defined_up_to_an_edge_says_so():
+    edge = af.compile("sqrt(1 - x**2 - y**2 + 2*x*y)", {"x": (0, 1), "y": (0, 1)}, 0.2)  # 1 - (x - y)**2 >= 0
+    assert edge.certificate.proved
+    assert any("wherever the formula is defined" in line for line in edge.certificate.assumptions)
+    whole = af.compile("sqrt(x)", {"x": (0, 1)}, 0.1)
+    assert not any("wherever" in line for line in whole.certificate.assumptions)
+
+
+def test_a_claim_about_the_wrong_function_is_not_proved(compiled):
+    net = compiled(CASES[0])
+    other = af.compile("sin(3*x) + 0.2", {"x": (-1, 1)}, 0.05).certificate.claim.target
+    assert certify(Claim.about(other, net.network), 0.05).bound > 0.19

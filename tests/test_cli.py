@@ -1,0 +1,93 @@
+"""The command line, run as a user would, with wrong input too."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+ATTNFUN = [sys.executable, "-c", "from attnfun.cli import main; main()"]
+
+
+def attnfun(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*ATTNFUN, *arguments], capture_output=True, text=True, input=text, check=False)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "f.safetensors"
+    done = attnfun("compile", "sin(3*x)*y", "--domain", "x=-1:1 y=-1:1", "--eps", "0.2", "-o", str(path))
+    assert done.returncode == 0
+    assert "proved" in done.stdout
+    return str(path)
+
+
+def test_verify_info_and_json(saved):
+    assert "holds again" in attnfun("verify", saved).stdout
+    assert json.loads(attnfun("verify", saved, "--json").stdout)["status"] == "proved"
+    info = json.loads(attnfun("info", saved, "--json").stdout)
+    assert info["summary"]["construction"] == "grid"
+    assert info["certificate"]["bound"] <= 0.2
+    assert "2504.19901" in attnfun("info", saved).stdout
+
+
+def test_eval_from_arguments_csv_and_standard_input(saved, tmp_path):
+    by_arguments = attnfun("eval", saved, "0.1,0.2", "-0.5,-0.25").stdout.split()
+    assert len(by_arguments) == 2
+    assert attnfun("eval", saved, text="0.1 0.2\n\n-0.5,-0.25\n").stdout.split() == by_arguments
+    table = tmp_path / "points.csv"
+    table.write_text("y,extra,x\n0.2,9,0.1\n-0.25,9,-0.5\n")
+    assert attnfun("eval", saved, "--csv", str(table)).stdout.split() == by_arguments
+    assert json.loads(attnfun("eval", saved, "0.1,0.2", "--json").stdout) == [float(by_arguments[0])]
+    assert attnfun("eval", saved, "0.1,5", "--outside", "clip").returncode == 0
+
+
+def test_a_plot_is_written(tmp_path):
+    done = attnfun("compile", "x**2", "-d", "x=0:1", "--eps", "0.1", "--plot", str(tmp_path / "p.png"))
+    assert done.returncode == 0
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["compile", "sin(q)", "-d", "x=0:1", "--eps", "0.1"], 2, "'q'"),
+        (["compile", "sin(x)", "-d", "x=1:0", "--eps", "0.1"], 2, "lo < hi"),
+        (["compile", "sin(x)", "-d", "x", "--eps", "0.1"], 2, "Write x=-1:1"),
+        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "-1"], 2, "eps must be"),
+        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "0.1", "-o", "/no/such/place/f"], 2, "writable"),
+        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1e-9"], 3, "tokens"),
+        (["info", "missing.safetensors"], 2, "must exist"),
+        (["compile", "sin(x)", "--eps", "0.1"], 2, "--domain"),
+        (["nonsense"], 2, "nonsense"),
+    ],
+)
+def test_bad_input_has_an_exit_code_and_one_clear_line(arguments, code, message):
+    done = attnfun(*arguments)
+    assert done.returncode == code
+    assert message in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_points_are_refused(saved, tmp_path):
+    assert "must lie in" in attnfun("eval", saved, "0.1,5").stderr
+    assert "2 numbers" in attnfun("eval", saved, "0.1").stderr
+    (tmp_path / "bad.csv").write_text("x\n1\n")
+    assert attnfun("eval", saved, "--csv", str(tmp_path / "bad.csv")).returncode == 2
+
+
+def test_a_changed_file_is_not_verified(saved, tmp_path):
+    import numpy as np
+    from safetensors import safe_open
+    from safetensors.numpy import load_file, save_file
+
+    with safe_open(saved, "numpy") as file:
+        metadata = file.metadata()
+    tensors = {name: np.array(tensor) for name, tensor in load_file(saved).items()}
+    tensors["layers.1.memory"][3, -1] += 1.0
+    save_file(tensors, tmp_path / "changed.safetensors", metadata)
+    done = attnfun("verify", str(tmp_path / "changed.safetensors"))
+    assert done.returncode == 3
+    assert "could not be proved again" in " ".join(done.stderr.split())

@@ -1,0 +1,47 @@
+"""The README's examples run, and so do the examples in docstrings."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import attnfun
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+MODULES = [name for _, name, _ in pkgutil.walk_packages(attnfun.__path__, "attnfun.")]
+
+
+def test_the_python_in_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 4
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - our own text
+    assert (tmp_path / "f.safetensors").exists()
+
+
+def test_the_commands_in_the_readme_run(tmp_path):
+    lines = [line for line in README.splitlines() if line.startswith("attnfun ")]
+    assert len(lines) >= 4
+    script = "set -e\nattnfun() { python -c 'from attnfun.cli import main; main()' \"$@\"; }\n" + "\n".join(lines)
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607
+
+
+def test_the_readme_gives_the_two_commands_and_its_picture_exists():
+    for command in ("make demo", "make test"):
+        assert command in README
+    assert all((ROOT / path).exists() for path in re.findall(r"!\[.*?\]\((.*?)\)", README))
+
+
+@pytest.mark.parametrize("name", ["attnfun", *MODULES])
+def test_docstring_examples(name):
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.failed == 0

@@ -1,0 +1,103 @@
+"""compile(): arguments, refusals, tolerances out of reach, sizes, repeatability."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import attnfun as af
+
+LINE = {"x": (-1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({"eps": 0}, "eps must be a finite number > 0"),
+        ({"eps": -1}, "eps must be"),
+        ({"eps": math.nan}, "eps must be"),
+        ({"eps": math.inf}, "eps must be"),
+        ({"eps": "small"}, "eps must be"),
+        ({"eps": True}, "eps must be"),
+        ({"eps": None}, 'options={"tokens": N}'),
+        ({"eps": 0.1, "norm": 2}, "norm must be"),
+        ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32"),
+        ({"eps": 0.1, "budget": 0}, "budget"),
+        ({"eps": 0.1, "time_limit": 0}, "time_limit"),
+        ({"eps": 0.1, "construction": "magic"}, "construction must be auto or one of grid"),
+        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, tokens"),
+        ({"eps": 0.1, "options": {"gamma": 1}}, "gamma must be at least 10"),
+        ({"eps": 0.1, "outside": "ignore"}, "outside"),
+        ({"eps": 0.1, "relative": True, "target": "0*x"}, "not zero"),
+    ],
+)
+def test_bad_arguments_are_refused(keywords, message):
+    arguments = {"target": "sin(x)", "domain": LINE, **keywords}
+    with pytest.raises(af.InputError, match=message.replace("{", r"\{")):
+        af.compile(**arguments)
+
+
+def test_a_tolerance_beyond_the_budget_says_how_many_tokens_it_takes():
+    with pytest.raises(af.ToleranceNotMet, match=r"needs about \d+.* tokens") as caught:
+        af.compile("sin(3*x)", LINE, 1e-4, budget=200)
+    best = caught.value.best
+    assert best.network.tokens <= 200
+    assert best.certificate.status is af.Status.ESTIMATED
+    with pytest.raises(af.ToleranceNotMet, match="tokens"):
+        af.compile("sin(3*x)*y*z", {"x": (-1, 1), "y": (-1, 1), "z": (0, 1)}, 1e-9)
+
+
+def test_a_jump_is_refused_under_the_sup_norm():
+    with pytest.raises(af.ToleranceNotMet, match=r"jump|tokens"):
+        af.compile("sign(x)", LINE, 0.1)
+    assert af.compile("sign(x)", LINE, 2.5).certificate.proved
+
+
+def test_rounding_can_be_what_is_in_the_way():
+    with pytest.raises(af.ToleranceNotMet, match="float32"):
+        af.compile("1000 + sin(x)", LINE, 3e-4, dtype="float32", budget=10**6)
+
+
+def test_a_relative_tolerance_scales_with_the_target():
+    net = af.compile("1000*sin(3*x)", LINE, 0.1, relative=True)
+    assert 90 <= net.eps <= 100
+    assert net.certificate.bound <= net.eps
+
+
+def test_an_estimate_on_request():
+    assert af.compile("sin(x)", LINE, 0.1, proof=False).certificate.status is af.Status.ESTIMATED
+
+
+def test_equal_calls_give_equal_results():
+    first, second = (af.compile("exp(x)*y", {"x": (0, 1), "y": (0, 1)}, 0.2, seed=3) for _ in range(2))
+    assert first.certificate.as_dict() == second.certificate.as_dict()
+    assert np.array_equal(first.network.attention[0].memory, second.network.attention[0].memory)
+
+
+def test_the_a_priori_bound_holds_for_a_declared_constant():
+    slope = 2.0
+    for tokens in (4, 30, 200):
+        net = af.compile(
+            lambda p: slope * np.asarray(p[..., 0]), [(-1, 1)], options={"tokens": tokens}, lipschitz=slope
+        )
+        rows = np.linspace(-1, 1, 20001)[:, None]
+        assert np.abs(net(rows) - slope * rows[:, 0]).max() <= net.a_priori * (1 + 1e-12)
+
+
+def test_the_summary_says_the_essentials():
+    net = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1)
+    summary = net.summary()
+    assert summary.tokens == net.network.tokens == summary.as_dict()["tokens"]
+    assert summary.paper_tokens > summary.tokens
+    for word in ("grid", "2504.19901", "tokens", "parameters", "largest logit", "proved"):
+        assert word in str(summary)
+    assert "sin(3*x)*y" in repr(net)
+    assert "proved" in repr(net)
+
+
+def test_axes_get_tokens_by_how_much_the_target_varies():
+    net = af.compile("10*x + 0.1*y", {"x": (0, 1), "y": (0, 1)}, 0.5)
+    centres = net.network.attention[0].keys()[0]
+    assert len(np.unique(centres[:, 0])) > 5 * len(np.unique(centres[:, 1]))

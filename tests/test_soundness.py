@@ -1,0 +1,96 @@
+"""No point beats a certificate, ever: every case, dtype and back end under attack."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attnfun as af
+from attack import climb, hostile_points
+from attnfun.certificates.mixture import exponentials, largest_average
+from attnfun.network.reference import softmax
+from cases import CASES
+from test_targets import formulas
+
+CERTIFIED = [case for case in CASES if case.status != "estimated"]
+
+
+def by_numpy(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+    return net(net.domain.unflatten(rows)).reshape(len(rows), -1)
+
+
+def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+    module, dtype = net.to_torch(), getattr(torch, net.network.dtype)
+    with torch.no_grad():
+        return module(torch.tensor(net.domain.unflatten(rows), dtype=dtype)).numpy().reshape(len(rows), -1)
+
+
+@pytest.mark.parametrize("run", [by_numpy, by_torch])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("case", CERTIFIED, ids=str)
+def test_no_point_beats_the_bound(case, dtype, run, compiled):
+    net = compiled(case, dtype)
+    target = net.certificate.claim.target
+
+    def error(rows: np.ndarray) -> np.ndarray:
+        return np.abs(run(net, rows).astype(np.float64) - target.values(rows)).max(axis=1)
+
+    rows = hostile_points(net, 400, seed=7)
+    rows = np.vstack([rows, climb(error, rows, net.domain.lo.ravel(), net.domain.hi.ravel(), seed=8)])
+    assert error(rows).max() <= net.certificate.bound
+    assert net.certificate.status.value == case.status
+    assert net.certificate.bound <= case.eps
+
+
+def test_a_million_points_stay_under_the_bound():
+    net = af.compile("sin(3*x)*y", domain={"x": (-1, 1), "y": (-1, 1)}, eps=0.1)
+    assert net.certificate.proved
+    assert net.certificate.bound <= 0.1
+    points = net.domain.sample(1_000_000, np.random.default_rng(0))
+    assert np.abs(net(points) - np.sin(3 * points[:, 0]) * points[:, 1]).max() <= net.certificate.bound
+
+
+@given(formulas(depth=3), st.integers(0, 2**31))
+def test_random_formulas(text, seed):
+    domain = {"x": (-1, 1), "y": (0.5, 1.5)}
+    sample = np.random.default_rng(seed).uniform([-1, 0.5], [1, 1.5], (500, 2))
+    target = af.compile(text, domain, options={"tokens": 30}, proof=False).certificate.claim.target
+    scale = max(np.ptp(target.values(sample)), 1e-3)
+    net = af.compile(text, domain, 0.5 * scale, dtype="float32" if seed % 2 else "float64")
+    rows = np.vstack([sample, hostile_points(net, 50, seed)])
+    error = np.abs(net(rows).astype(np.float64) - net.certificate.claim.target.values(rows)[:, 0])
+    assert error.max() <= net.certificate.bound <= 0.5 * scale
+
+
+@given(st.integers(0, 10_000))
+def test_the_vertex_rule_bounds_every_choice_of_scores(seed):
+    rng = np.random.default_rng(seed)
+    count, spread = int(rng.integers(1, 12)), 10.0 ** rng.integers(-3, 3)
+    low = rng.normal(size=count) * spread
+    high = low + rng.exponential(size=count) * 10.0 ** rng.integers(-6, 2)
+    values = rng.normal(size=count)
+    upper = largest_average(*exponentials(low, high), values)
+    lower = -largest_average(*exponentials(low, high), -values)
+    corners = np.where(rng.integers(0, 2, (300, count)) == 1, high, low)
+    inside = rng.uniform(low, high, (300, count))
+    order = np.argsort(values)  # the extreme choices: upper scores above a threshold
+    steps = np.array([np.where(np.isin(np.arange(count), order[k:]), high, low) for k in range(count + 1)])
+    averages = softmax(np.vstack([corners, inside, steps])) @ values
+    assert averages.max() <= upper + 1e-13
+    assert averages.min() >= lower - 1e-13
+    assert upper <= (softmax(steps) @ values).max() + 1e-9
+
+
+def test_outward_rounding_is_needed(monkeypatch):
+    """Without directed rounding a certificate would claim less than the truth."""
+    from attnfun.interval import Interval, directed
+
+    exact_third = Interval(1.0) / Interval(3.0)
+    assert exact_third.lo < exact_third.hi
+    monkeypatch.setattr(directed, "below", lambda value: value)
+    monkeypatch.setattr(directed, "above", lambda value: value)
+    careless = Interval(1.0) / Interval(3.0)
+    assert careless.lo == careless.hi

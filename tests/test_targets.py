@@ -1,0 +1,173 @@
+"""Formulas and Python functions as targets: what is read, what is refused, and how it is said."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attnfun as af
+from attnfun.domain import as_box
+from attnfun.interval import Interval
+from attnfun.targets import as_target
+from attnfun.targets.parser import parse
+
+
+def value(text: str, **variables: float) -> float:
+    domain = as_box({name: (number - 1, number + 1) for name, number in variables.items()})
+    return as_target(text, domain).values(np.array([list(variables.values())]))[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2*x**2 - 1", 2 * 0.3**2 - 1),
+        ("-x**2", -(0.3**2)),
+        ("2**-1 + +x", 0.8),
+        ("x**0.5", math.sqrt(0.3)),
+        ("ln(x) - log(x)", 0.0),
+        ("sin(pi*x)/e", math.sin(math.pi * 0.3) / math.e),
+        ("max(x, 0.1, 0.7, -2)", 0.7),
+        ("min(x, 1)", 0.3),
+        ("sign(x) + abs(-x)", 1.3),
+        ("erf(x) + tan(x) + asin(x) + acos(x) + atan(x)", None),
+        ("sinh(x)*cosh(x)*tanh(x)", math.sinh(0.3) * math.cosh(0.3) * math.tanh(0.3)),
+        ("1e-3 + 1_000*x + 0x10", 0.001 + 300 + 16),
+        ("\n x +\t 1 ", 1.3),
+    ],
+)
+def test_formulas_are_read_as_in_python(text, expected):
+    if expected is None:
+        expected = math.erf(0.3) + math.tan(0.3) + math.asin(0.3) + math.acos(0.3) + math.atan(0.3)
+    assert value(text.replace("\n", " "), x=0.3) == pytest.approx(expected, rel=1e-14, abs=1e-15)
+
+
+def test_constants_give_way_to_variables_of_the_same_name():
+    assert value("e*pi", e=2.0, pi=5.0) == 10.0
+
+
+def test_sub_expressions_are_shared():
+    program = parse("sin(x)*sin(x) + sin(x)", ("x",))
+    assert [node.kind for node in program.nodes] == ["variable", "sin", "*", "+"]
+
+
+def test_long_and_deep_formulas_do_not_overflow_the_stack():
+    text = "+".join(f"x*{k}" for k in range(2000))
+    assert value(text, x=1.0) == sum(range(2000))
+    with pytest.raises(af.InputError, match="cannot be read"):
+        parse("(" * 3000 + "x" + ")" * 3000, ("x",))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "non-empty"),
+        ("sin(x", "cannot be read"),
+        ("x^2", r"x\*\*2"),
+        ("y + 1", "'y'.*Known: x, pi, e"),
+        ("sinn(x)", "Did you mean sin"),
+        ("sin", "write sin"),
+        ("sin(x, x)", "one argument"),
+        ("max(x)", "two or more"),
+        ("x.real", "only"),
+        ("x if x else 1", "only"),
+        ("__import__('os')", "real numbers|function"),
+        ("(lambda: 1)()", "only"),
+        ("[x, [x]]", "only"),
+        ("[]", "at least one"),
+        ("'a'", "real numbers"),
+        ("1j", "real numbers"),
+        ("True", "real numbers"),
+        ("1e999", "too large"),
+        ("9" * 400, "too large"),
+        ("x\0", "cannot be read"),
+        ("sin(x=1)", "only"),
+        ("x; x", "cannot be read"),
+        ("x == 1", "only"),
+    ],
+)
+def test_bad_formulas_are_refused_with_the_reason(text, message):
+    with pytest.raises(af.InputError, match=message):
+        as_target(text, as_box({"x": (0, 1)}))
+
+
+SAFE = st.sampled_from(["x", "y", "1.5", "0.1", "pi", "3"])
+BINARY = st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "min({}, {})", "max({}, {})", "({} / (2 + {}**2))"])
+UNARY = st.sampled_from(["sin({})", "cos({})", "tanh({})", "abs({})", "exp(-abs({}))", "sqrt(1 + {}**2)", "-({})"])
+
+
+@st.composite
+def formulas(draw, depth=4):
+    if depth == 0 or draw(st.booleans()) is False:
+        return draw(SAFE)
+    if draw(st.booleans()):
+        return draw(UNARY).format(draw(formulas(depth=depth - 1)))
+    return draw(BINARY).format(draw(formulas(depth=depth - 1)), draw(formulas(depth=depth - 1)))
+
+
+@given(formulas(), st.tuples(*[st.floats(-2, 2)] * 4))
+def test_enclosures_of_random_formulas_contain_their_values(text, ends):
+    low, high = np.sort(np.array(ends).reshape(2, 2), axis=0)
+    target = as_target(text, as_box({"x": (-3, 3), "y": (-3, 3)}))
+    box = target.enclose(Interval(low[None], high[None]))
+    points = np.random.default_rng(0).uniform(low, high, (50, 2))
+    values = target.values(np.vstack([points, low, high]))
+    slack = 1e-12 * (1 + np.abs(values))  # the float values are rounded themselves
+    assert (values >= box.lo - slack).all()
+    assert (values <= box.hi + slack).all()
+
+
+def test_undefined_places_are_named():
+    with pytest.raises(af.InputError, match=r"'log\(x\)' is undefined or unbounded"):
+        af.compile("1 + log(x)", {"x": (-1, 1)}, 0.1)
+    with pytest.raises(af.InputError, match=r"1/\(x-0\.3\).*0\.3"):
+        af.compile("1/(x-0.3)", {"x": (0, 1)}, 0.1)
+    with pytest.raises(af.InputError, match=r"tan\(x\*y\)"):
+        af.compile("tan(x*y)", {"x": (0, 2), "y": (0, 2)}, 0.1)
+
+
+def test_an_unnamed_axis_takes_the_name_of_the_single_variable():
+    assert as_target("sin(t)", as_box((0, 1))).domain.axes == ("t",)
+    with pytest.raises(af.InputError, match=r"'a': \(lo, hi\), 'b'"):
+        as_target("a*b", as_box([(0, 1), (0, 1)]))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda p: p[..., 0] * np.nan, "bounded on the whole domain"),
+        (lambda p: np.log(p[..., 0] - 0.5), "bounded on the whole domain"),
+        (lambda p: 3.0, "leading axis"),
+        (lambda p: p[0], "leading axis"),
+        (lambda p: p[..., 0] * 1j, "real numbers"),
+        (lambda p: math.sin(p), "must accept an array"),
+        (lambda p: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_bad_functions_are_refused_with_the_reason(function, message):
+    with pytest.raises(af.InputError, match=message):
+        af.compile(function, [(0, 1), (0, 1)], 0.1)
+
+
+def test_the_point_where_a_function_is_not_finite_is_named():
+    with pytest.raises(af.InputError, match="x0 = "):
+        af.compile(lambda p: np.where(np.asarray(p[..., 0]) > 0.9, np.inf, 0.0), [(0, 1)] * 2, 0.1)
+
+
+def test_a_false_lipschitz_constant_is_found_out():
+    with pytest.raises(af.InputError, match="declared constant 0.1"):
+        af.compile(lambda p: np.asarray(p[..., 0]) ** 2, [(0, 1)] * 2, 0.1, lipschitz=0.1)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, "3"])
+def test_a_lipschitz_constant_must_be_a_number(bad):
+    with pytest.raises(af.InputError, match="lipschitz"):
+        af.compile(np.sin, (0, 1), 0.1, lipschitz=bad)
+
+
+def test_things_that_are_no_targets_are_refused():
+    with pytest.raises(af.InputError, match="formula in text or a function"):
+        af.compile(3.0, (0, 1), 0.1)
