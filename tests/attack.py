@@ -25,11 +25,7 @@ def hostile_points(net: af.Compiled, count: int, seed: int) -> np.ndarray:
     ties = centre + near - change * (gap / norm)[:, None]
     edges = random.copy()
     axis = rng.integers(0, net.domain.size, count)
-    edges[np.arange(count), axis] = (
-        np.where(rng.integers(0, 2, count) == 1, high, low)[:]
-        if net.domain.size == 1
-        else (np.where(rng.integers(0, 2, count) == 1, high[axis], low[axis]))
-    )
+    edges[np.arange(count), axis] = np.where(rng.integers(0, 2, count) == 1, high[axis], low[axis])
     rows = np.vstack([random, ties, edges, corners(net.domain)])
     rows = np.vstack([rows, np.nextafter(rows, np.inf), np.nextafter(rows, -np.inf)])
     return np.clip(rows, low, high)

@@ -7,6 +7,7 @@ import importlib
 import pkgutil
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,8 @@ def test_the_python_in_the_readme_runs(tmp_path, monkeypatch):
 def test_the_commands_in_the_readme_run(tmp_path):
     lines = [line for line in README.splitlines() if line.startswith("attnfun ")]
     assert len(lines) >= 4
-    script = "set -e\nattnfun() { python -c 'from attnfun.cli import main; main()' \"$@\"; }\n" + "\n".join(lines)
-    subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607
+    script = "set -e\nattnfun() { $0 -c 'from attnfun.cli import main; main()' \"$@\"; }\n" + "\n".join(lines)
+    subprocess.run(["bash", "-c", script, sys.executable], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607
 
 
 def test_the_readme_gives_the_two_commands_and_its_picture_exists():

@@ -82,7 +82,7 @@ def rewrite(path, change):
 
 def test_a_newer_format_names_the_version_to_install(saved):
     rewrite(saved, lambda header: header.update(format=99, attnfun="7.5.0"))
-    with pytest.raises(af.FileFormatError, match="attnfun>=7.5.0"):
+    with pytest.raises(af.FileFormatError, match=r"attnfun>=7\.5\.0"):
         af.load(saved)
 
 

@@ -1,10 +1,10 @@
 """Bound the largest error over a domain by cutting it into boxes, worst first.
 
 On each box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so its error is at
-most `max(Y_hi - F_lo, F_hi - Y_lo)`; what rounding adds on that box comes on top. At the centre the same formula with the
-target enclosed at that one point says how large a bound any proof must be left with (`found`). Boxes are cut until no
-bound exceeds the goal, or until the bound is within 5 % of `found`. At every moment the largest bound over all boxes is a valid bound over the domain,
-so stopping early is sound.
+most `max(Y_hi - F_lo, F_hi - Y_lo)`; what rounding adds on that box comes on top. At the centre the same formula, with
+the target enclosed at that one point, says how large a bound any proof must be left with (`found`). Boxes are cut until
+no bound exceeds the goal, or until the bound is within 5 % of `found`. At every moment the largest bound over all boxes
+is a valid bound over the domain, so stopping early is sound.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ the unit roundoff. Sums of products may be taken in any order, fused or not: a s
 most `(c + 2) u Σ|products|` (products with a zero weight are exact).
 
 **Attention.** Let the computed score of token j be off by at most A_j, up to a shift common to all tokens,
-`t_j = max s - s_j`, ε the error of exp, B the number of blocks of a streaming kernel. Exponents are differences of computed scores:
-`s_j - m` within a block and `m - m'` when a running maximum grows. Those of one token add up to t_j, so their rounding
-costs at most `u (t_j + 2Ā)` altogether, and the computed unnormalised weight is the true one times `e^{±η_j}` with
+`t_j = max s - s_j`, ε the error of exp, B the number of blocks of a streaming kernel. Exponents are differences of
+computed scores: `s_j - m` within a block and `m - m'` when a running maximum grows. Those of one token add up to t_j,
+so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unnormalised weight is the true one times
+`e^{±η_j}` with
 
     η_j <= η + u' t_j,     η = 1.01 (Ā + 2 (B + 1) u Ā + B ε),     u' = 1.01 u.
 
@@ -18,12 +19,13 @@ With w the true weights and `D_j >= |v_j - y|` the error of the average is at mo
 
 The terms `u' t_j` are unbounded, but heavy tokens have small t_j: with `Z = Σ e^{-t_j} >= 1` and w_j = e^{-t_j}/Z,
 Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence `Σ_j w_j e^{u' t_j} <= N^{u'}`, and likewise
-(entropy) `Σ_j w_j t_j <= log N`. Let Δ be the largest average of D over the tokens in play, τ the tail (`heads.py`), η̂ a
-bound on η_j for dropped tokens and osc the spread of all values. Then the error is at most
+(entropy) `Σ_j w_j t_j <= log N`. Let Δ be the largest average of D over the tokens in play, τ the tail (`heads.py`),
+η̂ a bound on η_j for dropped tokens and osc the spread of all values. Then the error is at most
 
-    ((e^η - 1) Δ + e^η (N^{u'} - 1) osc + τ e^{η̂} osc) / (1 - η - u' log N - τ)              (weights)
-    + 1.01 (2K + 2B + 4) u (|y| + Δ + ...) + min(8.1 τ e^{η̂}, 2.02 N u) (|y| + osc + ...)   (sums: K in play, others)
-    + 2N tiny (1 + max|v|)                                                                    (underflow),
+    ((e^η - 1) Δ + e^η (N^{u'} - 1) osc + τ e^{η̂} osc) / (1 - η - u' log N - τ)       (weights)
+    + 1.01 (2K + 2B + 4) u (|y| + Δ + ...)                                            (sums over K tokens in play)
+    + min(8.1 τ e^{η̂}, 2.02 N u) (|y| + osc + ...)                                    (sums over the others)
+    + 2N tiny (1 + max|v|)                                                            (underflow),
 
 and never more than osc plus the errors of the sums.
 """

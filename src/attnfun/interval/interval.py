@@ -42,8 +42,8 @@ class Interval:
     """An array of closed real intervals `[lo, hi]`, possibly unbounded.
 
     >>> x = Interval(-1.0, 2.0)
-    >>> x * x, x**2, np.exp(x - x)
-    (Interval[-2, 4], Interval[0, 4], Interval[0.0497871, 20.0855])
+    >>> x * x, x * (x + 1), np.exp(x - x)
+    (Interval[0, 4], Interval[-3, 6], Interval[0.0497871, 20.0855])
     """
 
     __slots__ = ("defined", "hi", "lo")

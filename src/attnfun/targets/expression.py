@@ -12,7 +12,7 @@ from ..interval import Interval, join
 from ..interval.directed import LIBRARY_ULPS, above, below
 from .base import Floats, Status, Target, describe, refuse_nonfinite
 from .operations import FUNCTIONS, OPERATORS
-from .parser import Node, Program, names_in, parse
+from .parser import Node, Program, names_in, on_one_line, parse
 
 LIBRARY_ASSUMPTION = (
     f"NumPy's and SciPy's elementary functions are accurate to {LIBRARY_ULPS} units in the last place "
@@ -35,7 +35,7 @@ class Expression(Target):
     assumptions = (LIBRARY_ASSUMPTION,)
 
     def __init__(self, text: str, domain: Box) -> None:
-        self.text = text.strip() if isinstance(text, str) else text
+        self.text = on_one_line(text) if isinstance(text, str) else text
         self.domain = _name_axes(self.text, domain)
         self.program: Program = parse(self.text, self.domain.axes)
         self.output_shape = (len(self.program.outputs),) if self.program.is_vector else ()
@@ -60,9 +60,10 @@ class Expression(Target):
         for node, step in zip(self.program.nodes, steps, strict=True):
             if not (np.all(step.defined) and np.isfinite(step.lo).all() and np.isfinite(step.hi).all()):
                 ranges = ", ".join(
-                    f"{self.program.nodes[k]} in [{steps[k].lo.min():g}, {steps[k].hi.max():g}]" for k in node.args
+                    f"{self.program.text(self.program.nodes[k])} in [{steps[k].lo.min():g}, {steps[k].hi.max():g}]"
+                    for k in node.args
                 )
-                return f"{str(node)!r} is undefined or unbounded at {place} (there {ranges})"
+                return f"{self.program.text(node)!r} is undefined or unbounded at {place} (there {ranges})"
         return f"{self.text!r} has no finite float value at {place}"
 
     def as_dict(self) -> dict[str, Any]:

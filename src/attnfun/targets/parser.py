@@ -4,7 +4,7 @@ A program is a straight line of operations in which each refers to earlier ones 
 sub-expressions are stored once and nothing is recursive.
 
 >>> program = parse("sin(x)*y + sin(x)", ("x", "y"))
->>> [str(node) for node in program.nodes]
+>>> [program.text(node) for node in program.nodes]
 ['x', 'sin(x)', 'y', 'sin(x)*y', 'sin(x)*y + sin(x)']
 """
 
@@ -42,19 +42,22 @@ class Node:
     value: float = 0.0
     exact: bool = True
     """Is a constant's float exactly the number that was written?"""
-    text: str = ""
-
-    def __str__(self) -> str:
-        return self.text
+    place: tuple[int, int] = (0, 0)
+    """Where it stands in the text: first and last character, counted in bytes."""
 
 
 @dataclass(frozen=True)
 class Program:
     """Operations in order, the positions of the outputs, and whether the text was a vector `[...]`."""
 
+    source: str
     nodes: tuple[Node, ...]
     outputs: tuple[int, ...]
     is_vector: bool
+
+    def text(self, node: Node) -> str:
+        """The part of the source that an operation came from."""
+        return self.source.encode()[slice(*node.place)].decode()
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -63,6 +66,11 @@ def names_in(text: str) -> tuple[str, ...]:
     ordered = sorted(found, key=lambda n: (n.lineno, n.col_offset))
     free = [n.id for n in ordered if n.id not in FUNCTIONS and n.id not in CONSTANTS]
     return tuple(dict.fromkeys(free))
+
+
+def on_one_line(text: str) -> str:
+    """The text with line breaks as spaces, so that places in it are plain offsets."""
+    return " ".join(text.split("\n")).strip()
 
 
 def parse(text: str, variables: tuple[str, ...]) -> Program:
@@ -76,7 +84,7 @@ def _syntax(text: str) -> ast.expr:
     if len(text) > MAX_LENGTH:
         raise InputError(f"a formula may have at most {MAX_LENGTH} characters", got=len(text))
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return ast.parse(on_one_line(text), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as reason:
         message = getattr(reason, "msg", None) or str(reason) or "too deeply nested"
         column = getattr(reason, "offset", None)
@@ -92,7 +100,7 @@ class _Reader:
     """Walks the syntax tree without recursion and numbers the operations."""
 
     def __init__(self, text: str, variables: tuple[str, ...]) -> None:
-        self.text = text.strip()
+        self.text = on_one_line(text) if isinstance(text, str) else text
         self.variables = variables
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[Any, ...], int] = {}
@@ -103,7 +111,7 @@ class _Reader:
         if not parts:
             raise InputError("a vector formula needs at least one component", got=self.text)
         outputs = tuple(self.number(part) for part in parts)
-        return Program(tuple(self.nodes), outputs, isinstance(root, ast.List | ast.Tuple))
+        return Program(self.text, tuple(self.nodes), outputs, isinstance(root, ast.List | ast.Tuple))
 
     def number(self, root: ast.expr) -> int:
         """Position of an expression in the program, its operands first."""
@@ -131,28 +139,31 @@ class _Reader:
                 return []
 
     def emit(self, syntax: ast.expr, args: tuple[int, ...]) -> int:
-        text = ast.get_source_segment(self.text, syntax) or ""
+        place = (syntax.col_offset, syntax.end_col_offset or syntax.col_offset)
+        text = lambda: self.text.encode()[slice(*place)].decode()  # noqa: E731 - only refusals need it
         match syntax:
             case ast.Constant(value=bool() | complex() | str() | bytes()):
-                raise self.refusal(text, "only real numbers can be written")
+                raise self.refusal(text(), "only real numbers can be written")
             case ast.Constant(value=int() | float() as value):
-                return self.constant(text, value)
+                return self.constant(text(), value, place)
             case ast.Name(id=name):
-                return self.name(name)
+                return self.name(name, place)
             case ast.UnaryOp(op=ast.UAdd()):
                 return args[0]
             case ast.UnaryOp(op=ast.USub()):
-                return self.add(Node("neg", args, text=text))
+                return self.add(Node("neg", args, place=place))
             case ast.BinOp(op=op) if type(op) in _BINARY:
-                return self.add(Node(_BINARY[type(op)], args, text=text))
+                return self.add(Node(_BINARY[type(op)], args, place=place))
             case ast.BinOp(op=ast.BitXor()):
-                raise self.refusal(text, "powers are written x**2, not x^2")
+                raise self.refusal(text(), "powers are written x**2, not x^2")
             case ast.Call(func=ast.Name(id=name), keywords=[]):
-                return self.call(name, args, text)
+                return self.call(name, args, place)
             case _:
-                raise self.refusal(text, "only + - * / **, functions, numbers, variables and one outer [...] are known")
+                raise self.refusal(
+                    text(), "only + - * / **, functions, numbers, variables and one outer [...] are known"
+                )
 
-    def constant(self, text: str, value: float) -> int:
+    def constant(self, text: str, value: float, place: tuple[int, int]) -> int:
         number = float(value) if abs(value) <= LARGEST else math.inf
         if math.isinf(number):
             raise self.refusal(text, "the number is too large for a float")
@@ -160,27 +171,27 @@ class _Reader:
             exact = Fraction(text.replace("_", "")) == Fraction(number)
         except ValueError:  # 0x10 and the like
             exact = isinstance(value, int) and int(number) == value
-        return self.add(Node("constant", value=number, exact=exact, text=text))
+        return self.add(Node("constant", value=number, exact=exact, place=place))
 
-    def name(self, name: str) -> int:
+    def name(self, name: str, place: tuple[int, int]) -> int:
         if name in self.variables:
-            return self.add(Node("variable", value=self.variables.index(name), text=name))
+            return self.add(Node("variable", value=self.variables.index(name), place=place))
         if name in CONSTANTS:
-            return self.add(Node("constant", value=CONSTANTS[name], exact=False, text=name))
+            return self.add(Node("constant", value=CONSTANTS[name], exact=False, place=place))
         if name in FUNCTIONS:
             raise self.refusal(name, f"{name} is a function: write {name}(...)")
         raise self.unknown(name, [*self.variables, *CONSTANTS], "variable")
 
-    def call(self, name: str, args: tuple[int, ...], text: str) -> int:
+    def call(self, name: str, args: tuple[int, ...], place: tuple[int, int]) -> int:
         if name not in FUNCTIONS:
             raise self.unknown(name, list(FUNCTIONS), "function")
         wanted = FUNCTIONS[name][1]
         if len(args) < wanted or (wanted == 1 and len(args) > 1):
             count = "one argument" if wanted == 1 else "two or more arguments"
-            raise self.refusal(text, f"{name} takes {count}, not {len(args)}")
-        total = self.add(Node(name, args[:wanted], text=text))
+            raise self.refusal(name, f"{name} takes {count}, not {len(args)}")
+        total = self.add(Node(name, args[:wanted], place=place))
         for extra in args[wanted:]:
-            total = self.add(Node(name, (total, extra), text=text))
+            total = self.add(Node(name, (total, extra), place=place))
         return total
 
     def add(self, node: Node) -> int:
