@@ -20,10 +20,11 @@ from ..errors import InputError
 from ..interval import Interval
 from ..interval.directed import ULP, above
 from ..network import Network
-from ..targets import Target
+from ..targets import Target, Unanswerable
 from .enclosure import Encloser
 from .heads import Focus
 from .rounding import INPUT, OWN
+from .taylor import TaylorBounds
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,6 +36,8 @@ WITHIN = 1.05
 """Without a goal, stop when the bound is this close to the largest error found."""
 FINEST = 2.0**-44
 """Boxes narrower than this fraction of the domain on every axis are not cut further."""
+TRIALS = 32
+"""Boxes on which Taylor series are tried before a whole batch is done with them."""
 EDGE = 2.0**-8
 """Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""
 
@@ -105,6 +108,8 @@ class _Search:
     def __init__(self, target: Target, network: Network) -> None:
         self.target, self.network = target, network
         self.encloser = Encloser(network)
+        self.taylor: TaylorBounds | None = TaylorBounds(target, network, self.encloser.banks)
+        self.easy = 0.0
         self.low, self.high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)
         self.found, self.boxes, self.defined = 0.0, 0, True
         self.settled, self.parts, self.worst = 0.0, np.zeros(len(PARTS)), Interval(self.low, self.high)
@@ -121,12 +126,31 @@ class _Search:
         network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
         bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
         bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
+        bound = self._by_series(rows, focus, bound, boxes.parts[:, 0])
         errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
         parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
         self._look(Interval(rows.mid), region.points.reshape(len(rows), -1))
         self.boxes += len(rows)
         defined = np.broadcast_to(target.defined, target.shape).all(axis=1)
         return replace(boxes, parts=np.minimum(parts, boxes.parts), defined=defined, focus=focus)
+
+    def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, before: Floats) -> Floats:
+        """Improve bounds (B,) by Taylor series, unless a few trials say that the boxes are still too large for them."""
+        wanted = np.flatnonzero(np.minimum(bound, before) > self.easy)
+        if self.taylor is None or not len(wanted):
+            return bound
+        trial = wanted[np.linspace(0, len(wanted) - 1, min(TRIALS, len(wanted))).astype(np.int64)]
+        rest = np.setdiff1d(wanted, trial)
+        try:
+            for pick in (trial, rest):
+                series = self.taylor(rows[pick], tuple(layer.take(pick) for layer in focus)) if len(pick) else bound[:0]
+                helped = series < bound[pick]
+                bound[pick] = np.minimum(bound[pick], series)
+                if not helped.any():
+                    break
+        except Unanswerable:
+            self.taylor = None
+        return bound
 
     def _look(self, centres: Interval, values: Floats) -> None:
         """Note the largest error at centres (B, D) with network values (B, m); refuse an undefined target."""
@@ -202,6 +226,7 @@ def bound_error(
         spent = time.monotonic() - began > time_limit or len(order) > MAX_BOXES
         if hopeless or spent or not search.unfinished(waiting, goal).any():
             break
+        search.easy = max(goal or 0.0, WITHIN * search.found)
         now, later = np.split(order, [max(BATCH, len(order) // 4)])
         halves = search.bounded(search.halves(waiting.take(now)))
         waiting = _Boxes.join([search.still_open(halves, goal), waiting.take(later)])

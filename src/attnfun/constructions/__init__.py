@@ -5,8 +5,11 @@ from __future__ import annotations
 from ..errors import InputError
 from .base import Construction, Plan
 from .grid import GridConstruction
+from .spectral import SpectralConstruction
 
-REGISTRY: dict[str, Construction] = {construction.name: construction for construction in (GridConstruction(),)}
+REGISTRY: dict[str, Construction] = {
+    construction.name: construction for construction in (GridConstruction(), SpectralConstruction())
+}
 """Every construction by its public name."""
 
 __all__ = ["REGISTRY", "Construction", "Plan", "find"]

@@ -32,7 +32,7 @@ oscillation and no log N enter. The data token's mass is at most `e^{-B + γD/8}
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, sqrt
+from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +42,7 @@ from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..pieces import Grid
+from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
 from .base import Construction, Plan
@@ -54,7 +55,6 @@ DATA_TOKEN_GAP = 60.0
 """The data token's score lies at least this far below the best memory token's."""
 JENSEN = 1.0004
 """2 √0.2502, rounded up."""
-SLOPE_SAMPLES = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +124,8 @@ class GridConstruction(Construction):
         return Network(layers, length, dtype)
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
-        """[A] with r = 2 r_0 on a uniform grid, β as large as it takes: spacing h = eps / (L √D)."""
-        widths = (target.domain.hi - target.domain.lo).ravel()
-        step = eps / max(plan.details.slope * sqrt(widths.size), 1e-300)
-        return int(np.prod([max(1.0, float(ceil(min(width / step, 1e300)))) for width in widths]))
+        """[A] on a uniform grid, with the slope declared or sampled."""
+        return paper_tokens(target.domain, plan.details.slope, eps)
 
 
 def _balanced_spacing(target: Target) -> tuple[Floats, float, float]:
@@ -136,29 +134,12 @@ def _balanced_spacing(target: Target) -> tuple[Floats, float, float]:
     if isinstance(target, Lipschitz):
         slope = target.constant
         return np.ones(size), JENSEN * slope * sqrt(size) / 2, slope
-    slopes = _sampled_slopes(target)  # (S, D): |∂f/∂x_k|, largest over outputs
+    slopes = sampled_slopes(target)  # (S, D): |∂f/∂x_k|, largest over outputs
     peak = slopes.max(axis=0)
     with np.errstate(divide="ignore"):
         spacing = np.where(peak > 0, 1 / peak, np.inf)
     error = JENSEN * float((slopes * np.where(peak > 0, spacing, 0.0)).sum(axis=1).max()) / 2
     return spacing, error, float(np.sqrt((slopes**2).sum(axis=1)).max())
-
-
-def _sampled_slopes(target: Target) -> Floats:
-    """Difference quotients along each axis at random points and at the corners of the box, (S, D)."""
-    domain, rng = target.domain, np.random.default_rng(0)
-    low, high = domain.lo.ravel(), domain.hi.ravel()
-    rows = domain.sample(SLOPE_SAMPLES, rng)  # (S, D)
-    corners = rng.integers(0, 2, (min(2**domain.size, 64), domain.size))
-    rows[: len(corners)] = np.where(corners == 1, high, low)
-    base = target.values(rows)  # (S, m)
-    slopes = np.empty_like(rows)
-    for axis in range(domain.size):
-        step = (high[axis] - low[axis]) * 2.0**-10
-        moved = rows.copy()
-        moved[:, axis] += np.where(rows[:, axis] + step <= high[axis], step, -step)
-        slopes[:, axis] = np.abs(target.values(moved) - base).max(axis=1) / step
-    return slopes
 
 
 def _with_tokens(target: Target, relative: Floats, tokens: int, budget: int) -> Grid:

@@ -2,5 +2,6 @@
 
 from . import functions as functions
 from .interval import Interval, Untraceable, as_interval, join
+from .jets import Jet
 
-__all__ = ["Interval", "Untraceable", "as_interval", "join"]
+__all__ = ["Interval", "Jet", "Untraceable", "as_interval", "join"]

@@ -105,6 +105,8 @@ class Interval:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Interval:
         name = ufunc.__name__
+        if any(hasattr(value, "__array_ufunc__") and not isinstance(value, _NUMBERS) for value in inputs):
+            return NotImplemented
         if method == "reduce" and name == "add":
             return inputs[0].sum(kwargs.get("axis", 0))
         if method != "__call__" or name not in UFUNCS or kwargs.get("out") is not None:
@@ -180,6 +182,9 @@ class Interval:
         if self.shape == ():
             return f"Interval[{self.lo:g}, {self.hi:g}]"
         return f"Interval(shape={self.shape})"
+
+
+_NUMBERS = (Interval, np.ndarray, np.generic)
 
 
 def as_interval(value: Any) -> Interval:

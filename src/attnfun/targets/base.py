@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval
+from ..interval import Interval, Jet
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,6 +63,10 @@ class Target(ABC):
     @abstractmethod
     def enclose(self, boxes: Interval) -> Interval:
         """Enclosures of the range on each box: (B, D) -> (B, m), or Unanswerable."""
+
+    def jets(self, variables: Jet) -> Jet:
+        """Taylor series of the target at series of its variables: (B, D) -> (B, m), or Unanswerable."""
+        raise Unanswerable
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:

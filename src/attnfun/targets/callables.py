@@ -14,7 +14,7 @@ import numpy as np
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Untraceable
+from ..interval import Interval, Jet, Untraceable
 from ..interval.directed import above, below
 from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
 from .expression import LIBRARY_ASSUMPTION
@@ -56,6 +56,13 @@ class PythonFunction:
         if result.shape != (len(boxes), *self.output_shape):
             raise Untraceable(f"{self.name} returned shape {result.shape} on intervals")
         return result.reshape(len(boxes), -1)
+
+    def on_jets(self, variables: Jet) -> Jet:
+        """Run the function on Taylor series (B, D)."""
+        result = self.function(variables.reshape((len(variables), *self.domain.shape)))
+        if not isinstance(result, Jet) or result.shape != (len(variables), *self.output_shape):
+            raise Untraceable(f"{self.name} returned something else than Taylor series")
+        return result.reshape(len(variables), -1)
 
     def _call(self, rows: Floats) -> Floats:
         points = self.domain.unflatten(rows)
@@ -101,6 +108,13 @@ class Traced(Target):
     def enclose(self, boxes: Interval) -> Interval:
         """Run the function on intervals."""
         return self.function.on_intervals(boxes)
+
+    def jets(self, variables: Jet) -> Jet:
+        """Run the function on Taylor series."""
+        try:
+            return self.function.on_jets(variables)
+        except TypeError:
+            raise Unanswerable from None
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""

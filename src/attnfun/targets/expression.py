@@ -8,9 +8,10 @@ import numpy as np
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, join
+from ..interval import Interval, Jet, Untraceable, join
 from ..interval.directed import LIBRARY_ULPS, above, below
-from .base import Floats, Status, Target, describe, refuse_nonfinite
+from ..interval.jets import join as join_jets
+from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
 from .operations import FUNCTIONS, OPERATORS
 from .parser import Node, Program, names_in, on_one_line, parse
 
@@ -52,6 +53,15 @@ class Expression(Target):
         steps = self._run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)
         columns = [_as_column(steps[k], len(boxes)) for k in self.program.outputs]
         return join(columns, axis=1, function=np.stack)  # (B, m)
+
+    def jets(self, variables: Jet) -> Jet:
+        """The formula in Taylor arithmetic."""
+        try:
+            steps = self._run([variables[:, k] for k in range(variables.shape[1])], enclosed_constant)
+        except Untraceable:
+            raise Unanswerable from None
+        zero = variables[:, 0] * 0.0
+        return join_jets([zero + steps[k] for k in self.program.outputs], axis=1, function=np.stack)  # (B, m)
 
     def explain(self, box: Interval) -> str:
         """Name the first operation that is undefined or unbounded on the box although its operands are not."""

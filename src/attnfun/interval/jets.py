@@ -1,0 +1,304 @@
+"""Truncated Taylor series in several variables whose coefficients are intervals, vectorised.
+
+A `Jet` of shape S holds, for each element, the coefficients of all monomials up to the degree of its basis, as midpoint
+and radius. Operations enclose the coefficients of the result: running a formula on the variables of a box centre gives
+its Taylor coefficients there; running it on variables whose constant term is the whole box encloses the coefficients at
+every point of the box, and those of top degree are the Lagrange remainder.
+
+A radius that is not finite means that nothing is known of a coefficient (a kink, a pole).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import directed
+from .basis import Basis, basis
+from .directed import ULP, Floats
+from .interval import Interval, Untraceable, as_interval
+from .series import SERIES, Coefficients, power
+
+UFUNCS: dict[str, Callable[..., Jet]] = {}
+
+
+class Jet:
+    """An array of Taylor series with interval coefficients.
+
+    >>> x = variables(Interval([[0.5]]), degree=3)[:, 0]
+    >>> np.exp(x).mid.round(4)
+    array([[1.6487, 1.6487, 0.8244, 0.2748]])
+    """
+
+    __slots__ = ("basis", "degree", "mid", "rad")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, base: Basis, mid: Floats, rad: Floats, degree: int | None = None) -> None:
+        lost = ~(np.isfinite(mid) & np.isfinite(rad))
+        if lost.any():
+            mid, rad = np.where(lost, 0.0, mid), np.where(lost, np.inf, rad)
+        self.basis, self.mid, self.rad = base, mid, rad  # (*S, C)
+        self.degree = base.degree if degree is None else min(degree, base.degree)
+
+    @classmethod
+    def constant(cls, base: Basis, value: Interval) -> Jet:
+        """Series without higher terms."""
+        mid, rad = (np.zeros((*value.shape, base.size)) for _ in range(2))
+        mid[..., 0], rad[..., 0] = value.mid, value.radius
+        return cls(base, mid, rad, 0)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the array of series."""
+        return self.mid.shape[:-1]
+
+    @property
+    def value(self) -> Interval:
+        """The constant terms."""
+        mid, rad = self.mid[..., 0], self.rad[..., 0]
+        return Interval(directed.add(mid, -rad)[0], directed.add(mid, rad)[1])
+
+    def __len__(self) -> int:
+        return len(self.mid)
+
+    def __getitem__(self, index: Any) -> Jet:
+        index = (*index, slice(None)) if isinstance(index, tuple) else (index, Ellipsis)
+        return Jet(self.basis, self.mid[index], self.rad[index], self.degree)
+
+    def reshape(self, *shape: Any) -> Jet:
+        """The same series in another shape."""
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+        size = self.basis.size
+        return Jet(self.basis, self.mid.reshape(*wanted, size), self.rad.reshape(*wanted, size), self.degree)
+
+    def transpose(self, *axes: int) -> Jet:
+        """The array with its axes in another order."""
+        last = len(axes)
+        return Jet(self.basis, self.mid.transpose(*axes, last), self.rad.transpose(*axes, last), self.degree)
+
+    def linear(self, weight: Floats, bias: Floats) -> Jet:
+        """`x weight + bias` over the last axis of the array: (..., d) -> (..., m)."""
+        slack = (2 * len(weight) + 6) * ULP
+        mid = np.swapaxes(np.swapaxes(self.mid, -1, -2) @ weight, -1, -2)
+        with np.errstate(invalid="ignore"):
+            reach = np.swapaxes(np.swapaxes(slack * np.abs(self.mid) + self.rad, -1, -2) @ np.abs(weight), -1, -2)
+        rad = reach * (1 + slack)
+        mid[..., 0] += bias
+        rad[..., 0] += slack * np.abs(bias) + 5e-324
+        return Jet(self.basis, mid, rad, self.degree)
+
+    def sum(self, axis: int, out: None = None) -> Jet:
+        """Sum along an axis of the array."""
+        del out
+        axis = axis % len(self.shape)
+        slack = (self.shape[axis] + 2) * ULP
+        rad = self.rad.sum(axis) * (1 + slack) + slack * np.abs(self.mid).sum(axis)
+        return Jet(self.basis, self.mid.sum(axis), rad, self.degree)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Jet:
+        name = ufunc.__name__
+        if method == "reduce" and name == "add":
+            return inputs[0].sum(kwargs.get("axis", 0))
+        if method != "__call__" or kwargs.get("out") is not None or (name not in UFUNCS and name not in SERIES):
+            raise Untraceable(f"np.{name} has no Taylor series here")
+        jets = [value if isinstance(value, Jet) else Jet.constant(self.basis, as_interval(value)) for value in inputs]
+        if name in UFUNCS:
+            return UFUNCS[name](*jets)
+        return compose(jets[0], SERIES[name](jets[0].value, self.basis.degree))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Jet:
+        del types
+        if function in (np.stack, np.concatenate):
+            return join(*args, **kwargs, function=function)
+        raise Untraceable(f"np.{function.__name__} has no Taylor series here")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Untraceable("a Taylor series cannot become an array of numbers")
+
+    def __bool__(self) -> bool:
+        raise Untraceable("a branch on a value has no meaning on a Taylor series")
+
+    def __add__(self, other: Any) -> Jet:
+        return np.add(self, other)  # type: ignore[return-value]
+
+    def __sub__(self, other: Any) -> Jet:
+        return np.subtract(self, other)  # type: ignore[return-value]
+
+    def __mul__(self, other: Any) -> Jet:
+        return np.multiply(self, other)  # type: ignore[return-value]
+
+    def __truediv__(self, other: Any) -> Jet:
+        return np.divide(self, other)  # type: ignore[return-value]
+
+    def __pow__(self, other: Any) -> Jet:
+        return np.power(self, other)  # type: ignore[return-value]
+
+    def __radd__(self, other: Any) -> Jet:
+        return np.add(other, self)  # type: ignore[return-value]
+
+    def __rsub__(self, other: Any) -> Jet:
+        return np.subtract(other, self)  # type: ignore[return-value]
+
+    def __rmul__(self, other: Any) -> Jet:
+        return np.multiply(other, self)  # type: ignore[return-value]
+
+    def __rtruediv__(self, other: Any) -> Jet:
+        return np.divide(other, self)  # type: ignore[return-value]
+
+    def __rpow__(self, other: Any) -> Jet:
+        return np.power(other, self)  # type: ignore[return-value]
+
+    def __neg__(self) -> Jet:
+        return Jet(self.basis, -self.mid, self.rad, self.degree)
+
+    def __pos__(self) -> Jet:
+        return self
+
+    def __abs__(self) -> Jet:
+        return np.abs(self)  # type: ignore[return-value]
+
+
+def variables(points: Interval, degree: int) -> Jet:
+    """The coordinates of boxes or points (B, D) as series: `x_k + t_k`, shape (B, D)."""
+    count = points.shape[1]
+    base = basis(count, degree)
+    jet = Jet.constant(base, points)
+    jet.mid[:, np.arange(count), 1 + np.arange(count)] = 1.0
+    return Jet(base, jet.mid, jet.rad, 1)
+
+
+def join(parts: Any, axis: int = 0, function: Any = np.concatenate) -> Jet:
+    """`np.concatenate` or `np.stack` of series and constants."""
+    base = next(part.basis for part in parts if isinstance(part, Jet))
+    jets = [part if isinstance(part, Jet) else Jet.constant(base, as_interval(part)) for part in parts]
+    axis = axis - 1 if axis < 0 else axis
+    if function is np.stack:
+        shape = np.broadcast_shapes(*(jet.mid.shape for jet in jets))
+        mids, rads = ([np.broadcast_to(getattr(jet, end), shape) for jet in jets] for end in ("mid", "rad"))
+    else:
+        mids, rads = [jet.mid for jet in jets], [jet.rad for jet in jets]
+    degree = max(jet.degree for jet in jets)
+    return Jet(base, function(mids, axis=axis), function(rads, axis=axis), degree)
+
+
+def convolve(base: Basis, a: Floats, b: Floats, degree_a: int, degree_b: int) -> Floats:
+    """Coefficients of a product, terms beyond the basis dropped; (*S, C)."""
+    out = np.zeros((*np.broadcast_shapes(a.shape[:-1], b.shape[:-1]), base.size))
+    known = base.count(degree_b)
+    for k in range(base.count(degree_a)):
+        places = base.products[k][:known]
+        out[..., places] += a[..., k, None] * b[..., : len(places)]
+    return out
+
+
+def multiply(a: Jet, b: Jet) -> Jet:
+    """Product. With sizes |mid| + rad, the radius is the excess of the product of sizes, rounding added."""
+    base, degrees = a.basis, (a.degree, b.degree)
+    size_a, size_b = np.abs(a.mid), np.abs(b.mid)
+    with np.errstate(invalid="ignore", over="ignore"):
+        most = convolve(base, size_a + a.rad, size_b + b.rad, *degrees)
+        least = convolve(base, size_a, size_b, *degrees)
+        rad = np.maximum(most - least, 0.0) + (2 * base.size + 8) * ULP * most + 1e-300 * (most > 0)
+        return Jet(base, convolve(base, a.mid, b.mid, *degrees), rad, sum(degrees))
+
+
+def divide(a: Jet, b: Jet) -> Jet:
+    """`y = a / b` from `b_0 y_α = a_α - Σ_{β > 0} b_β y_{α-β}`; nothing is known where b_0 may be zero."""
+    base, slack = a.basis, 8 * ULP
+    shape = np.broadcast_shapes(a.mid.shape, b.mid.shape)
+    rest, doubt = np.broadcast_to(a.mid, shape).copy(), np.broadcast_to(a.rad, shape).copy()
+    mid, rad = np.zeros(shape), np.zeros(shape)
+    size = np.abs(b.mid)
+    with np.errstate(all="ignore"):
+        room = size[..., 0] - b.rad[..., 0] * (1 + slack)
+        room = np.where(room > 0, room * (1 - slack), np.nan)
+        for k in range(base.size):
+            mid[..., k] = rest[..., k] / b.mid[..., 0]
+            rad[..., k] = (doubt[..., k] + np.abs(mid[..., k]) * (b.rad[..., 0] + slack * size[..., 0])) / room
+            rad[..., k] = rad[..., k] * (1 + slack) + 1e-300
+            places = base.products[k][1:]
+            others, spread = b.mid[..., 1 : len(places) + 1], b.rad[..., 1 : len(places) + 1]
+            term = mid[..., k, None] * others
+            rest[..., places] -= term
+            reach = np.abs(mid[..., k, None]) * spread + rad[..., k, None] * (np.abs(others) + spread)
+            doubt[..., places] += reach * (1 + slack) + slack * (np.abs(term) + np.abs(rest[..., places]))
+    return Jet(base, mid, rad)
+
+
+def compose(inner: Jet, outer: Coefficients) -> Jet:
+    """`Σ_k c_k (g - g_0)^k` with the Taylor coefficients c_k of the outer function at g_0, by Horner's rule."""
+    base = inner.basis
+    mid, rad = inner.mid.copy(), inner.rad.copy()
+    mid[..., 0] = rad[..., 0] = 0.0
+    nilpotent = Jet(base, mid, rad, inner.degree)
+    result = Jet.constant(base, outer[-1])
+    for coefficient in reversed(outer[:-1]):
+        result = add(multiply(result, nilpotent), Jet.constant(base, coefficient))
+    return result
+
+
+def add(a: Jet, b: Jet) -> Jet:
+    """Sum."""
+    mid = a.mid + b.mid
+    with np.errstate(invalid="ignore"):
+        rad = (a.rad + b.rad) * (1 + 2 * ULP) + ULP * np.abs(mid)
+    return Jet(a.basis, mid, rad, max(a.degree, b.degree))
+
+
+def exp(a: Jet) -> Jet:
+    """For an affine argument `e^{g_0} Π g_i^{α_i}/α_i!` in closed form, else by composition."""
+    if a.degree > 1:
+        return compose(a, SERIES["exp"](a.value, a.basis.degree))
+    base, start = a.basis, Jet.constant(a.basis, np.exp(a.value))  # type: ignore[arg-type]
+    mid, rad, slack = start.mid, start.rad, 8 * ULP
+    with np.errstate(invalid="ignore", over="ignore"):
+        for k, (before, axis) in enumerate(base.parents, start=1):
+            count = float(base.exponents[k, axis])
+            slope, spread = a.mid[..., 1 + axis] / count, a.rad[..., 1 + axis] / count
+            mid[..., k] = mid[..., before] * slope
+            most = (np.abs(mid[..., before]) + rad[..., before]) * (np.abs(slope) + spread)
+            rad[..., k] = np.maximum(most - np.abs(mid[..., k]), 0.0) + slack * most + 1e-300 * (most > 0)
+    return Jet(base, mid, rad)
+
+
+def _pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:
+    """`a` where `first`, `b` where `second`; where neither is certain, only the constant term is known."""
+    base = a.basis
+    mid = np.where(first[..., None], a.mid, np.where(second[..., None], b.mid, 0.0))
+    rad = np.where(first[..., None], a.rad, np.where(second[..., None], b.rad, np.inf))
+    return Jet(base, mid, rad, max(a.degree, b.degree))
+
+
+def minimum(a: Jet, b: Jet) -> Jet:
+    """The smaller, where it is certain which one that is."""
+    return _pick(a.value.hi <= b.value.lo, b.value.hi <= a.value.lo, a, b)
+
+
+def general_power(a: Jet, b: Jet) -> Jet:
+    """`a ** b`: a constant exponent by its binomial series, others as `e^{b log a}`."""
+    if b.degree == 0:
+        return compose(a, power(a.value, b.value, a.basis.degree))
+    return exp(multiply(b, compose(a, SERIES["log"](a.value, a.basis.degree))))
+
+
+UFUNCS.update(
+    {
+        "add": add,
+        "subtract": lambda a, b: add(a, -b),
+        "multiply": multiply,
+        "divide": divide,
+        "true_divide": divide,
+        "negative": lambda a: -a,
+        "positive": lambda a: a,
+        "exp": exp,
+        "power": general_power,
+        "float_power": general_power,
+        "minimum": minimum,
+        "maximum": lambda a, b: -minimum(-a, -b),
+        "absolute": lambda a: _pick(a.value.lo >= 0, a.value.hi <= 0, a, -a),
+        "fabs": lambda a: _pick(a.value.lo >= 0, a.value.hi <= 0, a, -a),
+        "sign": lambda a: _pick(a.value.lo > 0, a.value.hi < 0, a * 0.0 + 1.0, a * 0.0 - 1.0),
+    }
+)

@@ -1,0 +1,195 @@
+"""Taylor coefficients `f^(k)(x)/k!`, k = 0..n, of the elementary functions at an interval x.
+
+Where f solves a differential equation with polynomial coefficients, its Taylor coefficients satisfy a recurrence, and
+evaluating that in interval arithmetic encloses them at every point of x.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .directed import above, below
+from .interval import UFUNCS, Interval
+
+Coefficients = list[Interval]
+SERIES: dict[str, Callable[[Interval, int], Coefficients]] = {}
+"""Coefficients by the ufunc's name."""
+
+
+def series(name: str) -> Callable[[Callable[[Interval, int], Coefficients]], Callable[[Interval, int], Coefficients]]:
+    """Register the coefficients of the ufunc called `name`."""
+
+    def register(function: Callable[[Interval, int], Coefficients]) -> Callable[[Interval, int], Coefficients]:
+        SERIES[name] = function
+        return function
+
+    return register
+
+
+def on(name: str, *arguments: Interval) -> Interval:
+    """A ufunc on intervals, by its name."""
+    return UFUNCS[name](*arguments)
+
+
+def _cycle(values: Coefficients, n: int) -> Coefficients:
+    """Derivatives that repeat: the k-th is `values[k mod len]`."""
+    return [values[k % len(values)] / float(math.factorial(k)) for k in range(n + 1)]
+
+
+@series("exp")
+def exp(x: Interval, n: int) -> Coefficients:
+    """exp is its own derivative."""
+    return _cycle([on("exp", x)], n)
+
+
+@series("expm1")
+def expm1(x: Interval, n: int) -> Coefficients:
+    """exp - 1."""
+    return [on("expm1", x), *exp(x, n)[1:]]
+
+
+@series("sin")
+def sin(x: Interval, n: int) -> Coefficients:
+    """Sine."""
+    s, c = on("sin", x), on("cos", x)
+    return _cycle([s, c, -s, -c], n)
+
+
+@series("cos")
+def cos(x: Interval, n: int) -> Coefficients:
+    """Cosine."""
+    s, c = on("sin", x), on("cos", x)
+    return _cycle([c, -s, -c, s], n)
+
+
+@series("sinh")
+def sinh(x: Interval, n: int) -> Coefficients:
+    """Hyperbolic sine."""
+    return _cycle([on("sinh", x), on("cosh", x)], n)
+
+
+@series("cosh")
+def cosh(x: Interval, n: int) -> Coefficients:
+    """Hyperbolic cosine."""
+    return _cycle([on("cosh", x), on("sinh", x)], n)
+
+
+def power(x: Interval, exponent: Interval, n: int) -> Coefficients:
+    """`binom(p, k) x^(p - k)`; a whole p >= 0 ends after p."""
+    coefficients, binomial = [], Interval(1.0)
+    for k in range(n + 1):
+        vanishes = bool(np.all((binomial.lo == 0) & (binomial.hi == 0)))
+        coefficients.append(
+            Interval(np.zeros_like(x.lo)) if vanishes else binomial * on("power", x, exponent - float(k))
+        )
+        binomial = binomial * (exponent - float(k)) / float(k + 1)
+    return coefficients
+
+
+@series("reciprocal")
+def reciprocal(x: Interval, n: int) -> Coefficients:
+    """x^-1."""
+    return power(x, Interval(-1.0), n)
+
+
+@series("square")
+def square(x: Interval, n: int) -> Coefficients:
+    """x^2."""
+    return power(x, Interval(2.0), n)
+
+
+@series("sqrt")
+def sqrt(x: Interval, n: int) -> Coefficients:
+    """x^(1/2)."""
+    return [on("sqrt", x), *power(x, Interval(0.5), n)[1:]]
+
+
+@series("log")
+def log(x: Interval, n: int) -> Coefficients:
+    """The derivative is 1/x."""
+    return _integral(on("log", x), reciprocal(x, max(n - 1, 0)), n)
+
+
+@series("log1p")
+def log1p(x: Interval, n: int) -> Coefficients:
+    """The derivative is 1/(1 + x)."""
+    return _integral(on("log1p", x), reciprocal(x + 1.0, max(n - 1, 0)), n)
+
+
+@series("tan")
+def tan(x: Interval, n: int) -> Coefficients:
+    """y' = 1 + y²."""
+    return _riccati(on("tan", x), 1.0, n)
+
+
+@series("tanh")
+def tanh(x: Interval, n: int) -> Coefficients:
+    """y' = 1 - y²."""
+    return _riccati(on("tanh", x), -1.0, n)
+
+
+@series("arctan")
+def arctan(x: Interval, n: int) -> Coefficients:
+    """y' = u with (1 + x²) u = 1, so `(1 + x²) u_k + 2x u_{k-1} + u_{k-2} = [k = 0]`."""
+    scale, u = 1.0 + on("square", x), []
+    for k in range(n):
+        rest = Interval(1.0 if k == 0 else 0.0)
+        if k >= 1:
+            rest = rest - 2.0 * x * u[k - 1]
+        if k >= 2:
+            rest = rest - u[k - 2]
+        u.append(rest / scale)
+    return _integral(on("arctan", x), u, n)
+
+
+def _arc_slopes(x: Interval, n: int) -> Coefficients:
+    """w = (1 - x²)^(-1/2) solves (1 - x²) w' = x w: `(1 - x²)(k+1) w_{k+1} = x (2k+1) w_k + k w_{k-1}`."""
+    room = 1.0 - on("square", x)
+    w = [1.0 / on("sqrt", room)]
+    for k in range(n - 1):
+        rest = x * float(2 * k + 1) * w[k]
+        w.append((rest + float(k) * w[k - 1] if k else rest) / (room * float(k + 1)))
+    return w
+
+
+@series("arcsin")
+def arcsin(x: Interval, n: int) -> Coefficients:
+    """The derivative is (1 - x²)^(-1/2)."""
+    return _integral(on("arcsin", x), _arc_slopes(x, n), n)
+
+
+@series("arccos")
+def arccos(x: Interval, n: int) -> Coefficients:
+    """The derivative is -(1 - x²)^(-1/2)."""
+    return _integral(on("arccos", x), [-w for w in _arc_slopes(x, n)], n)
+
+
+@series("erf")
+def erf(x: Interval, n: int) -> Coefficients:
+    """y' = (2/√π) g with g = e^{-x²}, `(k+1) g_{k+1} = -2 (x g_k + g_{k-1})`."""
+    root = np.float64(2 / math.sqrt(math.pi))
+    scale = Interval(below(below(root)), above(above(root)))  # type: ignore[arg-type]
+    g = [on("exp", -on("square", x))]
+    for k in range(n - 1):
+        rest = x * g[k]
+        g.append(-2.0 * (rest + g[k - 1] if k else rest) / float(k + 1))
+    return _integral(on("erf", x), [scale * value for value in g], n)
+
+
+def _integral(start: Interval, slopes: Coefficients, n: int) -> Coefficients:
+    """Coefficients of a function from its value and the coefficients of its derivative."""
+    return [start, *(slopes[k] / float(k + 1) for k in range(n))]
+
+
+def _riccati(start: Interval, sign: float, n: int) -> Coefficients:
+    """y' = 1 + sign y²: `(k+1) y_{k+1} = [k = 0] + sign Σ_i y_i y_{k-i}`."""
+    y = [start]
+    for k in range(n):
+        total = on("square", y[k // 2]) if k % 2 == 0 else Interval(0.0)
+        for i in range((k + 1) // 2):
+            total = total + 2.0 * y[i] * y[k - i]
+        y.append(((1.0 if k == 0 else 0.0) + sign * total) / float(k + 1))
+    return y
