@@ -2,8 +2,8 @@
 
 **Construction.** The keys are those of a product grid with potential `φ = Σ_k β_k x_k²/2`, `γ = β h²` between about 0.2
 and 1.2, and a few ghost tokens beyond each end of each axis; attention is to memory tokens only (cross-attention). Its
-softmax factors over the axes exactly, `w_{i1..iD} = Π_k w^{(k)}_{ik}`, so values that reproduce samples of f come from one
-truncated pseudo-inverse per axis. The numbers of tokens per axis are found on random lines through the domain.
+softmax factors over the axes exactly, `w_{i1..iD} = Π_k w^{(k)}_{ik}`, so values that reproduce samples of f come from
+one truncated pseudo-inverse per axis. The numbers of tokens per axis are found on random lines through the domain.
 
 **Bound.** There is none a priori for a general f: the size is chosen by samples, and the certificate proves what was
 reached, by Taylor series of head and target. For analytic f the error falls exponentially with the tokens per axis.
@@ -34,6 +34,8 @@ LINES = 12
 SMALLEST, LARGEST, GROWTH = 5, 400, 1.2
 """Tokens per axis: first, last and factor between tries."""
 MOST_AXES = 4
+AMPLIFICATION = 1000.0
+"""Largest value allowed, as a multiple of the target's size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +112,7 @@ def _fit_axis(target: Target, axis: int, aim: float, most: int) -> tuple[Axis, f
     low, high = target.domain.lo.ravel()[axis], target.domain.hi.ravel()[axis]
     lines = target.domain.sample(LINES if target.domain.size > 1 else 1, np.random.default_rng(axis))
     lines[0] = target.domain.lo.ravel()  # (L, D)
+    amplification = AMPLIFICATION ** (1 / target.domain.size)
     best: tuple[float, Axis] | None = None
     count = float(SMALLEST)
     while best is None or (count <= most and best[0] > aim):
@@ -120,7 +123,7 @@ def _fit_axis(target: Target, axis: int, aim: float, most: int) -> tuple[Axis, f
         for gamma, ghosts in SHAPES:
             if tokens - 2 * ghosts < 2 and tokens != SMALLEST:
                 continue
-            fitted, error = Axis.uniform(low, high, tokens, gamma, ghosts).fitted(*at, aim)
+            fitted, error = Axis.uniform(low, high, tokens, gamma, ghosts).fitted(at[0], at[1], aim, amplification)
             if fitted.size <= max(tokens, SMALLEST) and (best is None or error < best[0]):
                 best = (error, fitted)
             if error <= aim:

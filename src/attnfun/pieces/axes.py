@@ -1,8 +1,8 @@
 """One axis of a smooth bank: tokens on a line, their weights, and values solved by least squares.
 
-With potential `φ = β x²/2` token j has the score `β c_j x - β c_j²/2`; its weight is a normalised Gaussian of width about
-`β^{-1/2}` around c_j, wider than the spacing, so sums of weights times values can follow a smooth function to many digits.
-A few *ghost* tokens beyond each end keep the ends as good as the middle.
+With potential `φ = β x²/2` token j has the score `β c_j x - β c_j²/2`; its weight is a normalised Gaussian of width
+about `β^{-1/2}` around c_j, wider than the spacing, so sums of weights times values can follow a smooth function to
+many digits. A few *ghost* tokens beyond each end keep the ends as good as the middle.
 
 The least squares problem is badly conditioned on purpose. Directions whose singular value is below a threshold are
 dropped; the largest threshold that reaches the tolerance gives the smallest values.
@@ -42,7 +42,7 @@ class Axis:
         inner = max(tokens - 2 * ghosts, 2)
         step = (high - low) / (inner - 1)
         origin = low + (high - low) / 2
-        centres = (low - origin) + step * (np.arange(inner + 2 * ghosts) - ghosts)  # (n,)
+        centres: Floats = (low - origin) + step * np.arange(-ghosts, inner + ghosts, dtype=np.float64)  # (n,)
         beta = gamma / step**2
         return cls(low, high, origin, beta * centres, -beta * centres**2 / 2)
 
@@ -77,10 +77,11 @@ class Axis:
         kept = sigma > self.threshold * sigma[0]
         return (vt[kept].T / sigma[kept]) @ u[:, kept].T
 
-    def fitted(self, at_points: Floats, at_checks: Floats, aim: float) -> tuple[Axis, float]:
+    def fitted(self, at_points: Floats, at_checks: Floats, aim: float, amplification: float) -> tuple[Axis, float]:
         """The axis with the largest threshold that reaches `aim` on lines of data, and the error it reaches.
 
         `at_points` (S, L) and `at_checks` (R, L) hold L functions at `SAMPLES n` and `CHECKS n` Chebyshev points.
+        Values may be at most `amplification` times as large as the data.
         """
         u, sigma, vt = np.linalg.svd(self.weights(self.points(len(at_points))), full_matrices=False)
         checks = self.weights(self.points(len(at_checks))) @ vt.T  # (R, n)
@@ -88,6 +89,9 @@ class Axis:
         best = (np.inf, self)
         for threshold in THRESHOLDS:
             kept = sigma > threshold * sigma[0]
+            values = vt[kept].T @ (data[kept] / sigma[kept, None])  # (n, L)
+            if best[0] < np.inf and np.abs(values).max() > amplification * np.abs(at_points).max():
+                break
             error = float(np.abs((checks[:, kept] / sigma[kept]) @ data[kept] - at_checks).max())
             best = min(best, (error, replace(self, threshold=float(threshold))), key=lambda pair: pair[0])
             if error <= aim:
