@@ -25,10 +25,11 @@ import numpy.typing as npt
 from ..interval import Interval, join
 from ..interval.directed import ULP, above
 from ..network import Attention
+from ..network.layers import selects
 from ..network.reference import softmax
 from .mixture import exponentials, largest_average
 from .ragged import Integers, Ragged
-from .rounding import INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, selects, with_sum
+from .rounding import INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, with_sum
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

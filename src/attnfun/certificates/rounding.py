@@ -38,6 +38,8 @@ from math import ceil, log
 import numpy as np
 import numpy.typing as npt
 
+from ..network.layers import selects
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
 
@@ -87,11 +89,6 @@ def with_sum(error: Floats, size: Floats, terms: Integers | Floats, arithmetic: 
     count = np.where(terms > 0, terms + 2, 0)
     added = 1.01 * count * arithmetic.unit * (size + error.sum(axis=-1)) + (terms > 0) * terms * arithmetic.tiny
     return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
-
-
-def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
-    """Columns of a matrix (d, m) that merely pick one feature, up to sign."""
-    return ((weight != 0).sum(axis=0) <= 1) & np.isin(weight, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -218,5 +218,10 @@ class Softmax:
         return 0
 
 
+def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
+    """Columns of a matrix (d, m) that merely pick one feature, up to sign: exact in any arithmetic."""
+    return ((weight != 0).sum(axis=0) <= 1) & np.isin(weight, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)
+
+
 Layer = Affine | Attention | Softmax
 LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, Softmax)}

@@ -23,7 +23,7 @@ Tensors = dict[str, npt.NDArray[Any]]
 
 
 def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str, Any]) -> None:
-    """Write a file in one step: it appears complete or not at all."""
+    """Write tensors and a description to a safetensors file."""
     from safetensors.numpy import save
 
     from .._version import __version__
@@ -33,6 +33,11 @@ def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str,
         {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()},
         {"attnfun": json.dumps(header)},
     )
+    write_whole(path, data)
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file in one step: it appears complete or not at all."""
     destination = Path(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=destination.name, suffix=".part")
