@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 import torch
 
 import attnfun as af
 from attnfun.backends import numpy as numpy_backend
+from attnfun.backends import onnx as onnx_backend
 from attnfun.backends.torch import to_torch
 from attnfun.network import Affine, Network, Softmax
 from attnfun.network.reference import run as reference
+from cases import CASES
 from test_network import random_attention
 
 Run = Callable[[Network, np.ndarray], np.ndarray]
@@ -26,7 +31,13 @@ def run_torch(network: Network, X: np.ndarray) -> np.ndarray:
         return module(torch.tensor(X, dtype=getattr(torch, network.dtype))).numpy()
 
 
-BACKENDS: dict[str, Run] = {"numpy": numpy_backend.run, "torch": run_torch}
+def run_onnx(network: Network, X: np.ndarray) -> np.ndarray:
+    model = onnx_backend.to_onnx(network, network.shape_in, network.shape_out, {})
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(["values"], {"points": X.astype(network.dtype)})[0]
+
+
+BACKENDS: dict[str, Run] = {"numpy": numpy_backend.run, "torch": run_torch, "onnx": run_onnx}
 
 
 @pytest.fixture(params=BACKENDS)
@@ -90,20 +101,90 @@ def test_the_torch_module_is_stock_and_trainable(compiled, case):
     assert all(tensor.dtype == torch.float64 for tensor in state.values())
 
 
+STANDARD = {"MatMul", "Mul", "Add", "ReduceSum", "Softmax", "Concat", "Split", "Reshape", "Transpose"}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_an_onnx_file_has_the_users_shapes_and_says_what_is_proved(case, dtype, compiled, tmp_path):
+    net, path = compiled(case, dtype), tmp_path / "f.onnx"
+    net.to_onnx(path)
+    model = onnx.load(path)
+    assert {node.op_type for node in model.graph.node} <= STANDARD
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 17)]
+    said = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(said["domain"]) == net.domain.as_dict()
+    assert json.loads(said["certificate"]) == net.certificate.as_dict()
+    assert said["attnfun"] == af.__version__
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (points,), (values,) = session.get_inputs(), session.get_outputs()
+    assert (points.name, points.shape) == ("points", ["batch", *net.domain.shape])
+    assert (values.name, values.shape) == ("values", ["batch", *net.output_shape])
+    for count in (0, 1, 7):
+        rows = net.domain.unflatten(net.domain.sample(count, np.random.default_rng(0))).astype(dtype)
+        (result,) = session.run(None, {"points": rows})
+        assert result.shape == (count, *net.output_shape)
+        assert result.dtype == dtype
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_onnx_takes_an_empty_batch(name):
+    network = RANDOM[name]
+    assert run_onnx(network, np.zeros((0, *network.shape_in))).shape == (0, *network.shape_out)
+
+
+def test_an_onnx_file_runs_without_attnfun(compiled, tmp_path):
+    net = compiled(CASES[1])
+    net.to_onnx(tmp_path / "f.onnx")
+    code = (
+        "import sys; sys.modules['attnfun'] = None; import numpy as np, onnxruntime\n"
+        "session = onnxruntime.InferenceSession(sys.argv[1])\n"
+        "print(*session.run(None, {'points': np.array([[0.1, 0.2], [-0.5, 0.9]])})[0])"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "f.onnx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert np.allclose([float(word) for word in done.stdout.split()], net([[0.1, 0.2], [-0.5, 0.9]]), rtol=1e-12)
+
+
+def test_onnx_projects_the_memory_beforehand_only_where_that_is_exact(compiled):
+    def weights(network: Network) -> set[str]:
+        model = onnx_backend.to_onnx(network, network.shape_in, network.shape_out, {})
+        return {tensor.name for tensor in model.graph.initializer}
+
+    beforehand = {"layers.1.memory_key", "layers.1.memory_value"}
+    assert beforehand <= weights(compiled(CASES[1]).network)
+    assert "layers.1.memory" not in weights(compiled(CASES[1]).network)
+    assert {"layers.0.memory", "layers.0.key", "layers.0.value"} <= weights(RANDOM["cross"])
+
+
+def test_an_onnx_file_that_would_be_too_large_is_refused_with_its_size(compiled, monkeypatch, tmp_path):
+    monkeypatch.setattr(onnx_backend, "LARGEST", 1000)
+    with pytest.raises(af.InputError, match=r"at most 1e-06 GB of weights; got \d.* GB"):
+        compiled(CASES[1]).to_onnx(tmp_path / "f.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_half_onnx_file_is_left(compiled, tmp_path):
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        compiled(CASES[1]).to_onnx(tmp_path / "taken")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
 def test_the_plain_install_does_not_import_heavy_packages():
     code = (
         "import sys, attnfun as af; af.compile('sin(x)', (0, 1), 0.1)(0.5);"
-        "print([m for m in ('torch', 'matplotlib', 'scipy', 'typer') if m in sys.modules])"
+        "print([m for m in ('torch', 'onnx', 'matplotlib', 'scipy', 'typer') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_missing_framework_is_named_with_the_remedy():
+@pytest.mark.parametrize(("package", "call"), [("torch", "to_torch()"), ("onnx", "to_onnx('f.onnx')")])
+def test_a_missing_framework_is_named_with_the_remedy(package, call):
     code = (
-        "import sys; sys.modules['torch'] = None; import attnfun as af\n"
-        "try: af.compile('sin(x)', (0, 1), 0.1).to_torch()\n"
+        f"import sys; sys.modules['{package}'] = None; import attnfun as af\n"
+        f"try: af.compile('sin(x)', (0, 1), 0.1).{call}\n"
         "except af.MissingExtra as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'attnfun[torch]'" in done.stdout
+    assert f"pip install 'attnfun[{package}]'" in done.stdout

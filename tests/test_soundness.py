@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from hypothesis import given
@@ -28,7 +33,19 @@ def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
         return module(torch.tensor(net.domain.unflatten(rows), dtype=dtype)).numpy().reshape(len(rows), -1)
 
 
-@pytest.mark.parametrize("run", [by_numpy, by_torch])
+@lru_cache(maxsize=1)
+def onnx_session(net: af.Compiled) -> onnxruntime.InferenceSession:
+    with TemporaryDirectory() as folder:
+        net.to_onnx(Path(folder, "f.onnx"))
+        return onnxruntime.InferenceSession(Path(folder, "f.onnx"), providers=["CPUExecutionProvider"])
+
+
+def by_onnx(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+    points = net.domain.unflatten(rows).astype(net.network.dtype)
+    return onnx_session(net).run(["values"], {"points": points})[0].reshape(len(rows), -1)
+
+
+@pytest.mark.parametrize("run", [by_numpy, by_torch, by_onnx])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", CERTIFIED, ids=str)
 def test_no_point_beats_the_bound(case, dtype, run, compiled):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import asdict, dataclass
 from math import prod
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from ._version import __version__
 from .backends.numpy import run
 from .certificates import Certificate, Claim
 from .certificates.sizes import largest_numbers
@@ -115,6 +117,21 @@ class Compiled:
         from .backends.torch import to_torch
 
         return to_torch(self.network, self.domain.shape, self.output_shape)
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write an ONNX model of standard operators, "points" (batch, ...) to "values" (batch, ...).
+
+        Domain and certificate are in its metadata. It does not check that points lie in the domain.
+        """
+        from .backends.onnx import to_onnx
+
+        metadata = {
+            "domain": json.dumps(self.domain.as_dict()),
+            "certificate": json.dumps(self.certificate.as_dict()),
+            "attnfun": __version__,
+        }
+        model = to_onnx(self.network, self.domain.shape, self.output_shape, metadata)
+        storage.write_whole(path, model.SerializeToString())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, certificate and description to one safetensors file."""
