@@ -44,7 +44,7 @@ def compile_command(
     dtype: Annotated[str, typer.Option(help="Arithmetic of the deployed network.")] = "float64",
     construction: Annotated[str, typer.Option(help="auto, or the name of a theorem.")] = "auto",
     budget: Annotated[int, typer.Option(help="Memory tokens allowed.")] = BUDGET,
-    time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = float("inf"),
+    time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = 60.0,
     relative: Annotated[bool, typer.Option("--relative", help="eps is a fraction of the largest value.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (png, pdf, svg).")] = None,
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""From a function and a tolerance to a network and a proof. The body of `compile` is the architecture."""
+"""From a function and a tolerance to a network and a proof. `compile` and `pursue` are the architecture."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from .certificates import Claim, Progress, certify
 from .compiled import Compiled
-from .constructions import Construction, Plan, find
+from .constructions import Construction, Plan, candidates
 from .domain import OUTSIDE, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .network import DTYPES
@@ -39,7 +39,7 @@ def compile(
     construction: str = "auto",
     dtype: str = "float64",
     budget: int = BUDGET,
-    time_limit: float = math.inf,
+    time_limit: float = 60.0,
     options: dict[str, Any] | None = None,
     lipschitz: float | None = None,
     proof: bool = True,
@@ -78,16 +78,36 @@ def compile(
     """
     ask = Request(eps, norm, relative, dtype, budget, time_limit, options or {}, proof, outside, seed, progress)
     goal = as_target(target, as_box(domain), lipschitz)
-    theorem = find(construction)
     refuse_poles(goal)
-    ask = ask.fitted(goal, theorem)
+    ask = ask.fitted(goal)
 
+    misses = []
+    for theorem in ranked(candidates(construction, goal), goal, ask):
+        try:
+            return pursue(theorem, goal, ask)
+        except ToleranceNotMet as miss:
+            misses.append(miss)
+    raise min(misses, key=lambda miss: miss.best.certificate.bound)
+
+
+def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[Construction]:
+    """Cheapest first: by tokens among those whose plan promises the tolerance, then the others."""
+    if len(theorems) == 1:
+        return theorems
+    plans = [theorem.plan(target, ask.first_aim, ask.budget, ask.options_of(theorem)) for theorem in theorems]
+    promised = [ask.first_aim is None or plan.a_priori <= ask.first_aim for plan in plans]
+    order = sorted(range(len(plans)), key=lambda k: (not promised[k], plans[k].tokens))
+    return [theorems[k] for k in order]
+
+
+def pursue(theorem: Construction, target: Target, ask: Request) -> Compiled:
+    """Plan, build and certify, aiming closer until the certificate meets the tolerance."""
     aim, last = ask.first_aim, None
     while True:
-        plan = theorem.plan(goal, aim, ask.budget, ask.options)
+        plan = theorem.plan(target, aim, ask.budget, ask.options_of(theorem))
         if plan.tokens > ask.budget:
-            raise _over_budget(ask, goal, theorem, plan)
-        result = _realise(ask, goal, theorem, plan)
+            raise _over_budget(ask, target, theorem, plan)
+        result = _realise(ask, target, theorem, plan)
         if ask.eps is None or result.certificate.bound <= ask.eps:
             return result
         aim, last = _closer(ask.eps, ask, result, last) * (aim or ask.eps), result
@@ -124,10 +144,14 @@ class Request:
         _require(self.time_limit > 0, "time_limit must be a number of seconds > 0", self.time_limit)
         _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
 
-    def fitted(self, target: Target, theorem: Construction) -> Request:
-        """Check the options against the theorem, and make a relative tolerance absolute."""
+    def options_of(self, theorem: Construction) -> dict[str, Any]:
+        """The options, if the theorem knows them all."""
         unknown = sorted(set(self.options) - theorem.options)
         _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
+        return self.options
+
+    def fitted(self, target: Target) -> Request:
+        """Make a relative tolerance absolute."""
         if self.eps is None or not self.relative:
             return self
         sample = target.values(target.domain.sample(4096, np.random.default_rng(self.seed)))

@@ -13,6 +13,7 @@ tail times the spread of values: for any fixed shift within that, the series hol
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import singledispatch
 
 import numpy as np
@@ -23,11 +24,14 @@ from ..interval.directed import ULP
 from ..interval.jets import divide, exp, multiply, variables
 from ..interval.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
+from ..network.reference import apply, softmax
 from ..targets import Target
 from .heads import Bank, Focus
 from .ragged import Integers
 
 Floats = npt.NDArray[np.float64]
+Pair = tuple[Jet, Jet]
+"""The same quantity at the centres of boxes and over the boxes."""
 
 DEGREES = {1: 10, 2: 6, 3: 5}
 """Degree m + 1 of the remainder by the number of variables; 2 beyond."""
@@ -54,8 +58,7 @@ class TaylorBounds:
         return np.concatenate(parts)
 
     def _bound(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
-        centre = self._difference(Interval(boxes.mid), boxes.mid, focus)
-        around = self._difference(boxes, boxes.mid, focus)
+        centre, around = self._difference(boxes, focus)
         base = centre.basis
         with np.errstate(under="ignore"):
             reach = np.prod(boxes.radius[:, None, :] ** base.exponents, axis=2) * (1 + 4 * base.degree * ULP) + 1e-300
@@ -71,26 +74,22 @@ class TaylorBounds:
         bound = np.maximum(*bounds).max(axis=1)  # (B,)
         return np.where(np.isnan(bound), np.inf, bound)
 
-    def _difference(self, where: Interval, centres: Floats, focus: tuple[Focus, ...]) -> Jet:
-        """Series of network minus target at points or over boxes (B, D); (B, m)."""
-        inputs = variables(where, self.degree)
+    def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair:
+        """Series of network minus target at the centres of boxes (B, D) and over them; (B, m) each."""
+        inputs = [variables(where, self.degree) for where in (Interval(boxes.mid), boxes)]
+        shape = (len(boxes), *self.network.shape_in)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            tokens = inputs.reshape(len(inputs), *self.network.shape_in)
-            points = centres.reshape(len(inputs), *self.network.shape_in)
-            remaining = iter(focus)
+            tokens = (inputs[0].reshape(shape), inputs[1].reshape(shape))
+            points, remaining = boxes.mid.reshape(shape), iter(focus)
             for layer, banks in zip(self.network.layers, self.banks, strict=True):
                 if isinstance(layer, Attention):
-                    tokens, points = attend(layer, banks, tokens, points, next(remaining))
+                    tokens, points = attend(layer, banks, tokens, points, next(remaining), boxes.radius)
                 else:
-                    tokens, points = push(layer, tokens), points_through(layer, points)
-            return tokens.reshape(len(inputs), -1) - self.target.jets(inputs)
-
-
-def points_through(layer: Affine | Softmax, points: Floats) -> Floats:
-    """The image of each centre, in plain floats: only used to choose reference keys."""
-    from ..network.reference import apply
-
-    return apply(layer, points)
+                    tokens, points = (push(layer, tokens[0]), push(layer, tokens[1])), apply(layer, points)
+            at, over = (
+                part.reshape(len(boxes), -1) - self.target.jets(x) for part, x in zip(tokens, inputs, strict=True)
+            )
+            return at, over
 
 
 @singledispatch
@@ -120,72 +119,135 @@ def _(layer: Softmax, tokens: Jet) -> Jet:
     return divide(weights, total)
 
 
-def attend(layer: Attention, banks: list[Bank], tokens: Jet, points: Floats, focus: Focus) -> tuple[Jet, Floats]:
+def attend(
+    layer: Attention, banks: list[Bank], tokens: Pair, points: Floats, focus: Focus, radius: Floats
+) -> tuple[Pair, Floats]:
     """Series of attention over the tokens in play, (B, n, d) -> (B, n, o), and the images of the centres."""
-    index, real = focus.active.padded(np.arange(len(tokens)))  # (B, T)
-    averages, images = [], []
-    for head, bank in enumerate(banks):
-        average, image = _head(layer, head, bank, tokens, points, index, real)
-        spread = (bank.highest - bank.lowest) * (1 + 4 * ULP)  # (v,)
-        average.rad[..., 0] += focus.tail[:, head, :, None] * spread * (1 + 4 * ULP)
-        averages.append(average)
-        images.append(image)
+    index, real = focus.active.padded(np.arange(len(points)))  # (B, T)
     flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
-    out = join_jets(averages, axis=2).linear(flat, bias)  # (B, n, o)
+    heads: tuple[list[Jet], list[Jet]] = ([], [])
+    images = []
+    for head, bank in enumerate(banks):
+        view = _view(layer, head, bank, points, index, real)
+        tail = focus.tail[:, head, :, None] * (bank.highest - bank.lowest) * (1 + 8 * ULP)  # (B, n, v)
+        sums = _moments(layer, head, view, tokens, radius) if tokens[0].degree <= 1 else None
+        for part, jet in enumerate(tokens):
+            total, mass = sums[part] if sums else _sums(layer, head, view, jet)
+            if layer.attends_data:
+                total, mass = _with_data(layer, head, view, jet, total, mass)
+            average = divide(total, mass.reshape(*mass.shape, 1))  # (B, n, v)
+            average.rad[..., 0] += tail
+            heads[part].append(average)
+        images.append(view.share @ view.values)
     image = np.concatenate(images, axis=2) @ flat + bias
-    return (out + tokens, image + points) if layer.residual else (out, image)
+    out = [join_jets(part, axis=2).linear(flat, bias) for part in heads]  # (B, n, o)
+    if layer.residual:
+        return (out[0] + tokens[0], out[1] + tokens[1]), image + points
+    return (out[0], out[1]), image
 
 
-def _head(
-    layer: Attention, head: int, bank: Bank, tokens: Jet, points: Floats, index: Integers, real: npt.NDArray[np.bool_]
-) -> tuple[Jet, Floats]:
-    """Series of one head's average value, (B, n, v)."""
-    q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
-    q_at = points @ layer.query[head] + layer.query_bias[head]  # (B, n, k)
+@dataclass(frozen=True, eq=False)
+class _View:
+    """The memory tokens in play, as one head sees them from the centres of a chunk of boxes."""
+
+    relative: Floats  # (B, n, T, k), keys minus the reference key
+    reference: Floats  # (B, n, k)
+    key_radius: Floats  # (B, 1, T, k)
+    values: Floats  # (B, T, v)
+    value_radius: Floats  # (B, T, v)
+    share: Floats  # (B, n, T), weights at the centre, not rigorous
+    real: npt.NDArray[np.bool_]  # (B, 1, T)
+
+
+def _view(
+    layer: Attention, head: int, bank: Bank, points: Floats, index: Integers, real: npt.NDArray[np.bool_]
+) -> _View:
+    q = points @ layer.query[head] + layer.query_bias[head]  # (B, n, k)
     keys = bank.keys[index]  # (B, T, k)
-    at = np.where(real[:, None], q_at @ np.swapaxes(keys, 1, 2), -np.inf)  # (B, n, T)
-    share = np.exp(at - np.maximum(at.max(axis=2, keepdims=True), -1e300))
-    reference = share @ keys / np.maximum(share.sum(axis=2, keepdims=True), 1e-300)  # (B, n, k)
-    scores = _scores(q, keys, bank.key_radius[index], reference)  # (B, n, T)
-    weights = exp(scores)
-    weights.mid[~np.broadcast_to(real[:, None], weights.shape)] = 0.0
-    weights.rad[~np.broadcast_to(real[:, None], weights.shape)] = 0.0
-    mass = weights.sum(2)  # (B, n)
-    values = bank.values[index]  # (B, T, v)
-    sums = _weighted(weights, values, bank.value_radius[index])  # (B, n, v)
-    image = share @ values / np.maximum(share.sum(axis=2, keepdims=True), 1e-300)
-    if layer.attends_data:
-        data_key = tokens.linear(layer.key[head], layer.key_bias[head])  # (B, n, k)
-        data_value = tokens.linear(layer.value[head], layer.value_bias[head])  # (B, n, v)
-        batch, length = len(index), tokens.shape[1]
-        apart = data_key.reshape(batch, 1, length, -1) - Interval(reference[:, :, None])  # (B, n, n, k)
-        data = exp(multiply(apart, q.reshape(batch, length, 1, -1)).sum(3))  # (B, n, n)
-        mass = mass + data.sum(2)
-        mixed = multiply(data.reshape(batch, length, length, 1), data_value.reshape(batch, 1, length, -1))
-        sums = sums + mixed.sum(2)
-    return divide(sums, mass.reshape(*mass.shape, 1)), image
+    share = softmax(np.where(real[:, None], q @ np.swapaxes(keys, 1, 2), -1e300))  # (B, n, T)
+    reference = share @ keys  # (B, n, k)
+    return _View(
+        relative=keys[:, None] - reference[:, :, None],
+        reference=reference,
+        key_radius=bank.key_radius[index][:, None],
+        values=bank.values[index],
+        value_radius=bank.value_radius[index],
+        share=share,
+        real=real[:, None],
+    )
 
 
-def _scores(q: Jet, keys: Floats, radius: Floats, reference: Floats) -> Jet:
+def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> Jet:
     """Series of `(k_j - k̄)·q`, (B, n, T)."""
+    q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
     base, known = q.basis, q.basis.count(q.degree)
-    relative = keys[:, None] - reference[:, :, None]  # (B, n, T, k)
-    size = np.abs(relative)
-    slack = (relative.shape[3] + 6) * ULP
-    shape = (*relative.shape[:3], base.size)
-    mid, rad = np.zeros(shape), np.zeros(shape)
-    mid[..., :known] = relative @ q.mid[..., :known]
-    reach = slack * np.abs(q.mid[..., :known]) + q.rad[..., :known] * (1 + slack)
-    rad[..., :known] = size @ reach + radius[:, None] @ (np.abs(q.mid[..., :known]) + q.rad[..., :known]) * (1 + slack)
+    slack = (view.relative.shape[3] + 6) * ULP
+    mid, rad = (np.zeros((*view.relative.shape[:3], base.size)) for _ in range(2))
+    size = np.abs(q.mid[..., :known])
+    mid[..., :known] = view.relative @ q.mid[..., :known]
+    rad[..., :known] = np.abs(view.relative) @ (slack * size + q.rad[..., :known] * (1 + slack))
+    rad[..., :known] += view.key_radius @ (size + q.rad[..., :known]) * (1 + slack)
     return Jet(base, mid, rad, q.degree)
 
 
-def _weighted(weights: Jet, values: Floats, radius: Floats) -> Jet:
-    """`Σ_j w_j v_j` for series w (B, n, T) and values (B, T, v); (B, n, v)."""
-    slack = (values.shape[1] + 4) * ULP
-    across = np.swapaxes(values, 1, 2)[:, None]  # (B, 1, v, T)
-    mid = across @ weights.mid  # (B, n, v, C)
+def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, Jet]:
+    """Series of `Σ_j e^{s_j} v_j` (B, n, v) and `Σ_j e^{s_j}` (B, n), whatever the series of the scores."""
+    weights = exp(_scores(layer, head, view, tokens))  # (B, n, T)
+    absent = ~np.broadcast_to(view.real, weights.shape)
+    weights.mid[absent] = weights.rad[absent] = 0.0
+    slack = (view.values.shape[1] + 4) * ULP
+    across, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (view.values, view.value_radius))  # (B, 1, v, T)
     rad = np.abs(across) @ (weights.rad * (1 + slack) + slack * np.abs(weights.mid))
-    if radius.any():
-        rad = rad + np.swapaxes(radius, 1, 2)[:, None] @ (np.abs(weights.mid) + weights.rad) * (1 + slack)
-    return Jet(weights.basis, mid, rad)
+    rad += spread @ (np.abs(weights.mid) + weights.rad) * (1 + slack)
+    return Jet(weights.basis, across @ weights.mid, rad), weights.sum(2)
+
+
+def _moments(layer: Attention, head: int, view: _View, tokens: Pair, radius: Floats) -> list[tuple[Jet, Jet]]:
+    """The same sums for scores affine in x, at the centres and over the boxes at once.
+
+    `e^{s + a·t}` has the coefficients `e^s a^α/α!`, so the sums are moments of the slopes a_j. Over a box the factor
+    `e^{a·t}` lies between `e^{-ρ}` and `e^{ρ}`, ρ = Σ_k |a_k| r_k: midpoint cosh ρ and radius sinh ρ times e^s.
+    """
+    scores = _scores(layer, head, view, tokens[0])
+    base, size = scores.basis, tokens[0].basis.variables
+    start, doubt = scores.mid[..., 0], scores.rad[..., 0]  # (B, n, T)
+    slopes = np.moveaxis(scores.mid[..., 1 : 1 + size], -1, 0)  # (D, B, n, T)
+    most = np.abs(slopes) + np.moveaxis(scores.rad[..., 1 : 1 + size], -1, 0)
+    shape = (*start.shape[:2], base.size, start.shape[2])
+    powers, sizes = np.ones(shape), np.ones(shape)  # (B, n, C, T)
+    for k, (before, axis) in enumerate(base.parents, start=1):
+        count = float(base.exponents[k, axis])
+        np.multiply(powers[:, :, before], slopes[axis] / count, out=powers[:, :, k])
+        np.multiply(sizes[:, :, before], most[axis] / count, out=sizes[:, :, k])
+    slack = (4 * base.degree + 2 * start.shape[2] + 16) * ULP
+    off = np.maximum(sizes - np.abs(powers), 0.0) + slack * sizes + 1e-300
+    span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
+    weight = np.where(view.real, np.exp(start), 0.0)
+    error = np.expm1(doubt) + (16 + np.abs(start)) * ULP
+    known = np.concatenate([np.ones_like(view.values[..., :1]), view.values], axis=2)  # (B, T, 1+v)
+    spread = np.concatenate([np.zeros_like(view.values[..., :1]), view.value_radius], axis=2)
+    known, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (known, spread))  # (B, 1, 1+v, T)
+    results = []
+    for mid, rad in (
+        (weight, weight * error),
+        (weight * np.cosh(span), weight * (np.sinh(span) + error * np.exp(span))),
+    ):
+        mid, rad = mid[:, :, None], (rad * (1 + slack) + 1e-300 * (rad > 0))[:, :, None]  # (B, n, 1, T)
+        sums = (mid * known) @ np.swapaxes(powers, 2, 3)  # (B, n, 1+v, C)
+        reach = np.abs(known) * rad + spread * (mid + rad)
+        radii = (np.abs(known) * mid) @ np.swapaxes(off, 2, 3) + reach @ np.swapaxes(sizes, 2, 3) * (1 + slack)
+        radii += slack * np.abs(sums)
+        results.append((Jet(base, sums[:, :, 1:], radii[:, :, 1:]), Jet(base, sums[:, :, 0], radii[:, :, 0])))
+    return results
+
+
+def _with_data(layer: Attention, head: int, view: _View, tokens: Jet, total: Jet, mass: Jet) -> tuple[Jet, Jet]:
+    """Add the data tokens, whose keys and values depend on x too."""
+    q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
+    key = tokens.linear(layer.key[head], layer.key_bias[head])  # (B, n, k)
+    value = tokens.linear(layer.value[head], layer.value_bias[head])  # (B, n, v)
+    batch, length = tokens.shape[:2]
+    apart = key.reshape(batch, 1, length, -1) - Interval(view.reference[:, :, None])  # (B, n, n, k)
+    weights = exp(multiply(apart, q.reshape(batch, length, 1, -1)).sum(3))  # (B, n, n)
+    mixed = multiply(weights.reshape(batch, length, length, 1), value.reshape(batch, 1, length, -1))
+    return total + mixed.sum(2), mass + weights.sum(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InputError
+from ..targets import Target
 from .base import Construction, Plan
 from .grid import GridConstruction
 from .spectral import SpectralConstruction
@@ -12,12 +13,18 @@ REGISTRY: dict[str, Construction] = {
 }
 """Every construction by its public name."""
 
-__all__ = ["REGISTRY", "Construction", "Plan", "find"]
+__all__ = ["REGISTRY", "Construction", "Plan", "candidates"]
 
 
-def find(name: str) -> Construction:
-    """The construction called `name`; "auto" is the one that serves every target."""
-    wanted = GridConstruction.name if name == "auto" else name
-    if wanted not in REGISTRY:
+def candidates(name: str, target: Target) -> list[Construction]:
+    """The constructions to consider: the one called `name`, or with "auto" all that serve the target."""
+    if name == "auto":
+        return [construction for construction in REGISTRY.values() if construction.serves(target)]
+    if name not in REGISTRY:
         raise InputError(f"construction must be auto or one of {', '.join(REGISTRY)}", got=repr(name))
-    return REGISTRY[wanted]
+    if not REGISTRY[name].serves(target):
+        served = [other for other, construction in REGISTRY.items() if construction.serves(target)]
+        raise InputError(
+            f"the construction {name} must serve the target", got=repr(target), remedy=f"These do: {', '.join(served)}."
+        )
+    return [REGISTRY[name]]

@@ -31,6 +31,11 @@ class Construction(ABC):
     options: ClassVar[frozenset[str]] = frozenset()
     """Names accepted in `options=`."""
 
+    def serves(self, target: Target) -> bool:
+        """Can this theorem be applied to the target at all?"""
+        del target
+        return True
+
     @abstractmethod
     def plan(self, target: Target, aim: float | None, budget: int, options: dict[str, Any]) -> Plan:
         """Choose sizes whose predicted error is `aim`, or those asked for in `options` when it is None."""

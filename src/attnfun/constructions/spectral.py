@@ -52,14 +52,13 @@ class SpectralConstruction(Construction):
     theorem: ClassVar[str] = "solved values on a uniform Bregman bank (attnfun)"
     options: ClassVar[frozenset[str]] = frozenset({"tokens"})
 
+    def serves(self, target: Target) -> bool:
+        """Few variables; a declared Lipschitz constant alone proves nothing about solved values."""
+        return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz)
+
     def plan(self, target: Target, aim: float | None, budget: int, options: dict[str, Any]) -> Plan:
         """The fewest tokens per axis that follow random lines to within a share of `aim`."""
-        size = target.domain.size
-        if isinstance(target, Lipschitz):
-            raise InputError("spectral needs a formula or a function it can trace or sample", got=target.name)
-        if size > MOST_AXES:
-            raise InputError(f"spectral serves at most {MOST_AXES} variables", got=size)
-        most = LARGEST
+        size, most = target.domain.size, LARGEST
         if aim is None:
             tokens = int(options.get("tokens", 0))
             if not SMALLEST**size <= tokens <= budget:
