@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .certificates import Claim, Progress, certify
+from .certificates import Claim, Effort, Progress, certify
 from .compiled import Compiled
 from .constructions import Construction, Plan, candidates
-from .domain import OUTSIDE, Outside, as_box
+from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .network import DTYPES
 from .targets import Target, as_target
@@ -34,7 +36,7 @@ def compile(
     domain: object,
     eps: float | None = None,
     *,
-    norm: str = "inf",
+    norm: str | float = "inf",
     relative: bool = False,
     construction: str = "auto",
     dtype: str = "float64",
@@ -46,6 +48,8 @@ def compile(
     outside: Outside = "raise",
     seed: int = 0,
     progress: Callable[[Progress], None] | None = None,
+    executor: Executor | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Compiled:
     """Turn a function into an attention network whose error is at most `eps` everywhere on the domain.
 
@@ -55,7 +59,7 @@ def compile(
     domain : `{"x": (-1, 1)}`, a pair, a list of pairs, or an `af.Box`.
     eps : the tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size
         must be asked for, as in `options={"tokens": 500}`.
-    norm : the error measure; only "inf", the largest error, is known.
+    norm : "inf" for the largest error, or a number p >= 1 for the L_p norm over the domain.
     construction : "auto" or the name of a theorem.
     dtype : the arithmetic in which the network will run; the certificate holds for it.
     budget, time_limit : memory tokens and seconds that may be spent.
@@ -64,6 +68,8 @@ def compile(
     outside : what calls do with points outside the domain: "raise", "clip" or "allow".
     seed : for the points that are sampled; equal calls give equal results.
     progress : called with a `Progress` after each round of a proof.
+    executor : any `concurrent.futures.Executor` to share the work of a proof; the result is the same.
+    checkpoint : a folder where an interrupted proof leaves its state; the same call goes on from it.
 
     Raises
     ------
@@ -76,7 +82,8 @@ def compile(
     >>> net.certificate.status.value, bool(net.certificate.bound <= 0.05), abs(net(0.5) - np.sin(1.5)) <= 0.05
     ('proved', True, np.True_)
     """
-    ask = Request(eps, norm, relative, dtype, budget, time_limit, options or {}, proof, outside, seed, progress)
+    effort = Effort(time_limit, progress, executor, checkpoint)
+    ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
     goal = as_target(target, as_box(domain), lipschitz)
     refuse_poles(goal)
     ask = ask.fitted(goal)
@@ -94,15 +101,16 @@ def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[C
     """Cheapest first: by tokens among those whose plan promises the tolerance, then the others."""
     if len(theorems) == 1:
         return theorems
-    plans = [theorem.plan(target, ask.first_aim, ask.budget, ask.options_of(theorem)) for theorem in theorems]
-    promised = [ask.first_aim is None or plan.a_priori <= ask.first_aim for plan in plans]
+    aim = ask.first_aim(target.domain)
+    plans = [theorem.plan(target, aim, ask.budget, ask.options_of(theorem)) for theorem in theorems]
+    promised = [aim is None or plan.a_priori <= aim for plan in plans]
     order = sorted(range(len(plans)), key=lambda k: (not promised[k], plans[k].tokens))
     return [theorems[k] for k in order]
 
 
 def pursue(theorem: Construction, target: Target, ask: Request) -> Compiled:
     """Plan, build and certify, aiming closer until the certificate meets the tolerance."""
-    aim, last = ask.first_aim, None
+    aim, last = ask.first_aim(target.domain), None
     while True:
         plan = theorem.plan(target, aim, ask.budget, ask.options_of(theorem))
         if plan.tokens > ask.budget:
@@ -118,16 +126,15 @@ class Request:
     """What was asked for, checked."""
 
     eps: float | None
-    norm: str
+    norm: str | float
     relative: bool
     dtype: str
     budget: int
-    time_limit: float
     options: dict[str, Any]
     proof: bool
     outside: Outside
     seed: int
-    progress: Callable[[Progress], None] | None
+    effort: Effort
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -137,11 +144,12 @@ class Request:
             "eps must be a finite number > 0",
             self.eps,
         )
-        _require(self.norm in ("inf", math.inf), 'norm must be "inf" (the largest error)', self.norm)
+        known = self.norm == "inf" or (isinstance(self.norm, int | float) and self.norm >= 1)
+        _require(known, 'norm must be "inf" (the largest error) or a number p >= 1', self.norm)
         _require(self.dtype in DTYPES, f"dtype must be one of {', '.join(DTYPES)}", self.dtype)
         whole = isinstance(self.budget, int | np.integer) and self.budget >= 1
         _require(whole, "budget must be a whole number of tokens >= 1", self.budget)
-        _require(self.time_limit > 0, "time_limit must be a number of seconds > 0", self.time_limit)
+        _require(self.effort.time_limit > 0, "time_limit must be a number of seconds > 0", self.effort.time_limit)
         _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
 
     def options_of(self, theorem: Construction) -> dict[str, Any]:
@@ -159,15 +167,15 @@ class Request:
         _require(largest > 0, "a relative tolerance needs a target that is not zero", largest)
         return replace(self, eps=self.eps * largest)
 
-    @property
-    def first_aim(self) -> float | None:
-        """The error that the first network is planned for."""
-        return None if self.eps is None else MARGIN * self.eps
+    def first_aim(self, domain: Box) -> float | None:
+        """The largest error that the first network is planned for; an L_p error is at most that times |Ω|^{1/p}."""
+        volume = float(np.prod(domain.hi - domain.lo))
+        return None if self.eps is None else MARGIN * self.eps / volume ** (1 / float(self.norm))
 
     @property
     def time_left(self) -> float:
         """Seconds left of the limit."""
-        return max(self.time_limit - (time.monotonic() - self.began), LEAST_TIME)
+        return max(self.effort.time_limit - (time.monotonic() - self.began), LEAST_TIME)
 
 
 def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) -> Compiled:
@@ -176,10 +184,10 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
     certificate = certify(
         Claim.about(target, network),
         ask.eps,
+        norm=float(ask.norm),
         proof=ask.proof,
         seed=ask.seed,
-        time_limit=ask.time_left,
-        progress=ask.progress,
+        effort=replace(ask.effort, time_limit=ask.time_left),
     )
     return Compiled(
         network=network,
@@ -200,7 +208,7 @@ def _closer(eps: float, ask: Request, result: Compiled, last: Compiled | None) -
     if rounding >= eps / 2 and certificate.found <= eps:
         raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
     if ask.time_left <= LEAST_TIME:
-        raise _missed(ask, result, f"The time limit of {ask.time_limit:g} s was reached: allow more")
+        raise _missed(ask, result, f"The time limit of {ask.effort.time_limit:g} s was reached: allow more")
     if last is not None and certificate.found > max(eps, STALLED * last.certificate.found):
         raise _missed(ask, result, "The error does not fall with more tokens: the target seems to jump somewhere")
     return min(0.8, max(0.2, MARGIN * eps / certificate.bound))

@@ -1,45 +1,51 @@
-"""Bound the largest error over a domain by cutting it into boxes, worst first.
+"""Bound the error over a domain by cutting it into boxes, worst first.
 
 On each box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so its error is at
-most `max(Y_hi - F_lo, F_hi - Y_lo)`; what rounding adds on that box comes on top. At the centre the same formula, with
-the target enclosed at that one point, says how large a bound any proof must be left with (`found`). Boxes are cut until
-no bound exceeds the goal, or until the bound is within 5 % of `found`. At every moment the largest bound over all boxes
-is a valid bound over the domain, so stopping early is sound.
+most `max(Y_hi - F_lo, F_hi - Y_lo)`; Taylor series of the difference often say less; what rounding adds on that box
+comes on top. At the centre the same formula, with the target enclosed at that one point, says how large a bound any
+proof must be left with (`found`). Boxes are cut until the bound is at most the goal, or within 5 % of `found`.
+
+For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`. At every moment it
+holds for the whole domain, so stopping early is sound.
+
+Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order, so a proof
+gives the same certificate on one machine or many. State is kept in a checkpoint, from which a proof goes on where it
+was.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from math import inf, isinf
+from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import InputError
 from ..interval import Interval
-from ..interval.directed import ULP, above
 from ..network import Network
-from ..targets import Target, Unanswerable
-from .enclosure import Encloser
-from .heads import Focus
-from .rounding import INPUT, OWN
-from .taylor import TaylorBounds
-
-Floats = npt.NDArray[np.float64]
+from ..network.storage import read, write
+from ..targets import Target
+from .boxes import PARTS, Boxes, Flags, Floats
+from .fingerprint import fingerprint
+from .problem import Problem
 
 BATCH = 4096
 """Boxes cut at a time, at least; a quarter of those waiting when they are many."""
+CHUNK = 1024
+"""Boxes that one worker does at a time."""
 MAX_BOXES = 1_000_000
 """Boxes waiting at a time; beyond that the search stops with the bound it has."""
 WITHIN = 1.05
 """Without a goal, stop when the bound is this close to the largest error found."""
 FINEST = 2.0**-44
 """Boxes narrower than this fraction of the domain on every axis are not cut further."""
-TRIALS = 32
-"""Boxes on which Taylor series are tried before a whole batch is done with them."""
 EDGE = 2.0**-8
 """Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""
+KEEP_EVERY = 20.0
+"""Seconds between checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +64,9 @@ class Outcome:
 
     bound: float
     parts: dict[str, float]
-    """The largest value of each part over the boxes; the bound is at most their sum."""
+    """Each part alone, in the same norm; the bound is at most their sum."""
     found: float
-    """Largest error met at a centre of a box, in real arithmetic."""
+    """The error met at centres of boxes, in real arithmetic, in the same norm (for L_p an estimate)."""
     boxes: int
     defined: bool
     """Was the target proved to be defined everywhere?"""
@@ -68,168 +74,178 @@ class Outcome:
     """The box with the largest bound, (1, D)."""
 
 
-PARTS = ("construction", "input", "rounding")
+class _Ledger:
+    """What has been settled so far, in the sup norm or in L_p."""
 
+    def __init__(self, problem: Problem, norm: float) -> None:
+        self.domain, self.norm = problem.target.domain, norm
+        self.low, self.high = self.domain.lo.reshape(1, -1), self.domain.hi.reshape(1, -1)
+        self.total, self.parts, self.found = 0.0, np.zeros(len(PARTS)), 0.0
+        self.boxes, self.defined = 0, True
+        self.worst, self.peak = Interval(self.low, self.high), 0.0
 
-@dataclass(frozen=True, eq=False)
-class _Boxes:
-    """A batch of boxes with what is known on each."""
+    def measure(self, errors: Floats, boxes: Boxes) -> Floats:
+        """What errors (B, ...) on boxes contribute: themselves, or their p-th power times the volume."""
+        if isinf(self.norm):
+            return errors
+        volume = boxes.volume.reshape(-1, *[1] * (errors.ndim - 1))
+        return errors**self.norm * volume * (1 + 1e-12)
 
-    lo: Floats  # (B, D)
-    hi: Floats  # (B, D)
-    parts: Floats  # (B, 3), in the order of PARTS
-    defined: npt.NDArray[np.bool_]  # (B,)
-    focus: tuple[Focus, ...]
+    def merge(self, start: Floats | float, contributions: Floats) -> Floats:
+        """Combine contributions (B, ...) of boxes with what is there."""
+        if isinf(self.norm):
+            return np.maximum(start, contributions.max(axis=0, initial=0.0))
+        return (start + contributions.sum(axis=0)) * (1 + len(contributions) * 2.0**-50)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> _Boxes:
-        focus = tuple(layer.take(rows) for layer in self.focus)
-        return _Boxes(self.lo[rows], self.hi[rows], self.parts[rows], self.defined[rows], focus)
+    def read(self, total: Floats | float) -> Floats:
+        """A combined contribution as a norm."""
+        return np.asarray(total if isinf(self.norm) else np.power(total, 1 / self.norm) * (1 + 1e-12))
 
-    @property
-    def bound(self) -> Floats:
-        """Bound on the error of the deployed network, (B,)."""
-        return self.parts.sum(axis=1) * (1 + 4 * ULP)
+    def bound(self, waiting: Boxes) -> float:
+        """The bound that holds now, over settled and waiting boxes."""
+        return float(self.read(self.merge(self.total, self.measure(waiting.bound, waiting))))
 
-    @classmethod
-    def join(cls, parts: list[_Boxes]) -> _Boxes:
-        focus = zip(*(part.focus for part in parts), strict=True)
-        return cls(
-            np.concatenate([part.lo for part in parts]),
-            np.concatenate([part.hi for part in parts]),
-            np.concatenate([part.parts for part in parts]),
-            np.concatenate([part.defined for part in parts]),
-            tuple(Focus.join(list(layer)) for layer in focus),
-        )
+    def seen(self, waiting: Boxes) -> float:
+        """The error found so far; for the sup norm over all boxes ever looked at."""
+        return float(self.read(self.merge(self.found, self.measure(waiting.seen, waiting))))
 
+    def look(self, boxes: Boxes) -> None:
+        """Note new boxes."""
+        self.boxes += len(boxes)
+        if isinf(self.norm):
+            self.found = max(self.found, float(boxes.seen.max(initial=0.0)))
 
-class _Search:
-    """The running state of one proof."""
-
-    def __init__(self, target: Target, network: Network) -> None:
-        self.target, self.network = target, network
-        self.encloser = Encloser(network)
-        self.taylor: TaylorBounds | None = TaylorBounds(target, network, self.encloser.banks)
-        self.easy = 0.0
-        self.low, self.high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)
-        self.found, self.boxes, self.defined = 0.0, 0, True
-        self.settled, self.parts, self.worst = 0.0, np.zeros(len(PARTS)), Interval(self.low, self.high)
-
-    def root(self) -> _Boxes:
-        """The whole domain as one box."""
-        unknown = np.full((1, len(PARTS)), np.inf), np.array([False])
-        return self.bounded(_Boxes(self.low, self.high, *unknown, self.encloser.start()))
-
-    def bounded(self, boxes: _Boxes) -> _Boxes:
-        """Bound the error on each box and look at its centre."""
-        rows = Interval(boxes.lo, boxes.hi)
-        region, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
-        network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
-        bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
-        bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
-        bound = self._by_series(rows, focus, bound, boxes.parts[:, 0])
-        errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
-        parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
-        self._look(Interval(rows.mid), region.points.reshape(len(rows), -1))
-        self.boxes += len(rows)
-        defined = np.broadcast_to(target.defined, target.shape).all(axis=1)
-        return replace(boxes, parts=np.minimum(parts, boxes.parts), defined=defined, focus=focus)
-
-    def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, before: Floats) -> Floats:
-        """Improve bounds (B,) by Taylor series, unless a few trials say that the boxes are still too large for them."""
-        wanted = np.flatnonzero(np.minimum(bound, before) > self.easy)
-        if self.taylor is None or not len(wanted):
-            return bound
-        trial = wanted[np.linspace(0, len(wanted) - 1, min(TRIALS, len(wanted))).astype(np.int64)]
-        rest = np.setdiff1d(wanted, trial)
-        try:
-            for pick in (trial, rest):
-                series = self.taylor(rows[pick], tuple(layer.take(pick) for layer in focus)) if len(pick) else bound[:0]
-                helped = series < bound[pick]
-                bound[pick] = np.minimum(bound[pick], series)
-                if not helped.any():
-                    break
-        except Unanswerable:
-            self.taylor = None
-        return bound
-
-    def _look(self, centres: Interval, values: Floats) -> None:
-        """Note the largest error at centres (B, D) with network values (B, m); refuse an undefined target."""
-        target = self.target.enclose(centres)
-        lost = ~(np.isfinite(target.lo) & np.isfinite(target.hi)).all(axis=1)
-        if lost.any():
-            point = centres[int(np.flatnonzero(lost)[0])].reshape(1, -1)
-            raise InputError(
-                f"the target must be defined and finite on the whole domain, but {self.target.explain(point)}",
-                remedy="Shrink the domain, or change the formula there.",
-            )
-        error = np.maximum(values - target.lo, target.hi - values).max(axis=1)  # (B,)
-        peak = int(np.argmax(error))
-        if error[peak] > self.found:
-            self.found = float(error[peak])
-
-    def halves(self, boxes: _Boxes) -> _Boxes:
-        """Cut each box in two across its longest axis, measured by the domain."""
-        extent = (self.target.domain.hi - self.target.domain.lo).ravel()
-        axis = np.argmax((boxes.hi - boxes.lo) / extent, axis=1)  # (B,)
-        rows = np.arange(len(axis))
-        middle = Interval(boxes.lo, boxes.hi).mid[rows, axis]
-        left, right = boxes.hi.copy(), boxes.lo.copy()
-        left[rows, axis] = right[rows, axis] = middle
-        both = boxes.take(np.concatenate([rows, rows]))
-        return replace(both, lo=np.concatenate([boxes.lo, right]), hi=np.concatenate([left, boxes.hi]))
-
-    def still_open(self, boxes: _Boxes, goal: float | None) -> _Boxes:
-        """Settle the boxes that are good enough or too small to cut; return the others."""
-        width = ((boxes.hi - boxes.lo) / (self.high - self.low)).max(axis=1)
-        stays = self.unfinished(boxes, goal) & (width > FINEST)
-        self.settle(boxes.take(np.flatnonzero(~stays)))
-        return boxes.take(np.flatnonzero(stays))
-
-    def unfinished(self, boxes: _Boxes, goal: float | None) -> npt.NDArray[np.bool_]:
-        """Boxes whose bound is above the goal and not yet close to the largest error found, or doubtful boxes."""
-        width = ((boxes.hi - boxes.lo) / (self.high - self.low)).max(axis=1)
-        far = boxes.parts[:, 0] > WITHIN * self.found
-        over = far if goal is None else far & (boxes.bound > goal)
-        return over | (~boxes.defined & (width > EDGE))
-
-    def settle(self, boxes: _Boxes) -> None:
+    def settle(self, boxes: Boxes) -> None:
         """Take these boxes as they are."""
-        if len(boxes.bound):
-            peak = int(np.argmax(boxes.bound))
-            self.defined &= bool(boxes.defined.all())
-            self.parts = np.maximum(self.parts, boxes.parts.max(axis=0))
-            if boxes.bound[peak] > self.settled:
-                self.settled = float(boxes.bound[peak])
-                self.worst = Interval(boxes.lo[peak : peak + 1], boxes.hi[peak : peak + 1])
+        if not len(boxes):
+            return
+        self.total = float(self.merge(self.total, self.measure(boxes.bound, boxes)))
+        self.parts = self.merge(self.parts, self.measure(boxes.parts, boxes))
+        if not isinf(self.norm):
+            self.found = float(self.merge(self.found, self.measure(boxes.seen, boxes)))
+        self.defined &= bool(boxes.defined.all())
+        peak = int(np.argmax(boxes.bound))
+        if boxes.bound[peak] > self.peak:
+            self.peak = float(boxes.bound[peak])
+            self.worst = Interval(boxes.lo[peak : peak + 1], boxes.hi[peak : peak + 1])
+
+    def unfinished(self, waiting: Boxes, goal: float | None) -> Flags:
+        """Boxes that must be cut: too large a share of the bound, or the target not proved to be defined on them."""
+        width = ((waiting.hi - waiting.lo) / (self.high - self.low)).max(axis=1)
+        doubtful = ~waiting.defined & (width > EDGE)
+        if isinf(self.norm):
+            over = waiting.parts[:, 0] > WITHIN * self.found
+            over = over if goal is None else over & (waiting.bound > goal)
+        else:
+            bound = self.bound(waiting)
+            done = bound <= WITHIN * self.seen(waiting) or (goal is not None and bound <= goal)
+            over = np.full(len(waiting), not done)
+        return (over | doubtful) & (width > FINEST)
+
+    def state(self) -> dict[str, Floats]:
+        """Everything as named arrays."""
+        scalars = np.array([self.total, self.found, self.boxes, self.defined, self.peak])
+        return {"ledger": scalars, "ledger.parts": self.parts, "ledger.lo": self.worst.lo, "ledger.hi": self.worst.hi}
+
+    def restore(self, named: dict[str, Floats]) -> None:
+        """Everything again."""
+        self.total, self.found, boxes, defined, self.peak = (float(number) for number in named["ledger"])
+        self.boxes, self.defined, self.parts = int(boxes), bool(defined), named["ledger.parts"]
+        self.worst = Interval(named["ledger.lo"], named["ledger.hi"])
 
 
 def bound_error(
     target: Target,
     network: Network,
     goal: float | None,
-    time_limit: float = np.inf,
+    time_limit: float = inf,
     progress: Callable[[Progress], None] | None = None,
+    *,
+    norm: float = inf,
+    executor: Executor | None = None,
+    checkpoint: str | Path | None = None,
 ) -> Outcome:
-    """Prove a bound on `max |target - network|` over the domain, for the network in its own arithmetic.
+    """Prove a bound on `|target - network|` over the domain, for the network in its own arithmetic.
 
     Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
-    largest error found, or at a limit. Work per box is O(tokens in play there).
+    largest error found, or at a limit. Work per box is O(tokens in play there). `executor` is any
+    `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state there, and the same
+    call goes on from it.
     """
-    search, began = _Search(target, network), time.monotonic()
-    waiting = search.root()
-    while len(waiting.bound):
-        order = np.lexsort((-waiting.bound, waiting.defined))  # doubtful boxes first, then the worst
-        if progress is not None:
-            highest = max(search.settled, float(waiting.bound.max()))
-            progress(Progress(highest, search.found, search.boxes, len(order)))
-        hopeless = goal is not None and search.found > goal
-        spent = time.monotonic() - began > time_limit or len(order) > MAX_BOXES
-        if hopeless or spent or not search.unfinished(waiting, goal).any():
-            break
-        search.easy = max(goal or 0.0, WITHIN * search.found)
-        now, later = np.split(order, [max(BATCH, len(order) // 4)])
-        halves = search.bounded(search.halves(waiting.take(now)))
-        waiting = _Boxes.join([search.still_open(halves, goal), waiting.take(later)])
-    search.settle(waiting)
-    parts = {name: float(part) for name, part in zip(PARTS, search.parts, strict=True)}
-    return Outcome(search.settled, parts, search.found, search.boxes, search.defined, search.worst)
+    problem, began = Problem(target, network), time.monotonic()
+    ledger, kept = _Ledger(problem, norm), _Checkpoint(checkpoint, problem, goal, norm)
+    extent = (target.domain.hi - target.domain.lo).ravel()
+    waiting = kept.resume(ledger)
+    if waiting is None:
+        waiting = problem.bounded(problem.root(), 0.0)
+        ledger.look(waiting)
+    try:
+        while len(waiting):
+            seen = ledger.seen(waiting)
+            if progress is not None:
+                progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
+            hopeless = goal is not None and seen > goal and isinf(norm)
+            spent = time.monotonic() - began > time_limit or len(waiting) > MAX_BOXES
+            open_ = ledger.unfinished(waiting, goal)
+            if hopeless or spent or not open_.any():
+                break
+            ledger.settle(waiting.take(np.flatnonzero(~open_)))
+            waiting = waiting.take(np.flatnonzero(open_))
+            order = np.lexsort((-ledger.measure(waiting.bound, waiting), waiting.defined))  # doubtful, then worst
+            now, later = np.split(order, [max(BATCH, len(order) // 4)])
+            easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
+            halves = _in_chunks(problem, waiting.take(now).halves(extent), easy, executor)
+            ledger.look(halves)
+            waiting = Boxes.join([halves, waiting.take(later)])
+            kept.keep(ledger, waiting)
+    except KeyboardInterrupt:
+        kept.keep(ledger, waiting, now=True)
+        raise
+    bound = ledger.bound(waiting)
+    found = ledger.seen(waiting)
+    ledger.settle(waiting)
+    kept.drop()
+    parts = {name: float(part) for name, part in zip(PARTS, ledger.read(ledger.parts), strict=True)}
+    return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
+
+
+def _in_chunks(problem: Problem, boxes: Boxes, easy: float, executor: Executor | None) -> Boxes:
+    """Bound a batch, chunk by chunk, here or on workers."""
+    starts = range(0, len(boxes), CHUNK)
+    chunks = [boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts]
+    run = map if executor is None else executor.map
+    return Boxes.join(list(run(_bound_chunk, [problem] * len(chunks), chunks, [easy] * len(chunks))))
+
+
+def _bound_chunk(problem: Problem, chunk: Boxes, easy: float) -> Boxes:
+    return problem.bounded(chunk, easy)
+
+
+class _Checkpoint:
+    """The state of one proof in a folder, under the fingerprint of what is being proved."""
+
+    def __init__(self, folder: str | Path | None, problem: Problem, goal: float | None, norm: float) -> None:
+        self.path = None
+        self.last = time.monotonic()
+        if folder is not None:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.path = Path(folder) / f"{fingerprint(problem, goal, norm)}.safetensors"
+
+    def resume(self, ledger: _Ledger) -> Boxes | None:
+        """The boxes that were waiting, if there is a state to go on from."""
+        if self.path is None or not self.path.exists():
+            return None
+        named, _ = read(self.path)
+        ledger.restore(named)
+        return Boxes.from_tensors({name: array for name, array in named.items() if not name.startswith("ledger")})
+
+    def keep(self, ledger: _Ledger, waiting: Boxes, now: bool = False) -> None:
+        """Write the state, every so often or at once."""
+        if self.path is not None and (now or time.monotonic() - self.last > KEEP_EVERY):
+            write(self.path, {**waiting.tensors(), **ledger.state()}, {"kind": "checkpoint"})
+            self.last = time.monotonic()
+
+    def drop(self) -> None:
+        """The proof is over."""
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from math import isinf
+from typing import TYPE_CHECKING, Any
 
 from ..domain import Box
 from ..errors import InputError, ProofFailed
 from ..network import Network
 from ..targets import Status, Target
 from ..targets import restore as restore_target
+
+if TYPE_CHECKING:
+    from .certify import Effort
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +55,8 @@ class Certificate:
 
     bound: float
     status: Status
-    norm: str
+    norm: float
+    """inf for the largest error, p for the L_p norm (not divided by the volume)."""
     dtype: str
     parts: dict[str, float]
     assumptions: tuple[str, ...]
@@ -71,12 +76,13 @@ class Certificate:
     def headline(self) -> str:
         """The bound with its status, in a few words."""
         relation = "about" if self.status is Status.ESTIMATED else "<="
-        return f"error {relation} {self.bound:.6g} {self.status.value}"
+        name = "error" if isinf(self.norm) else f"L_{self.norm:g} error"
+        return f"{name} {relation} {self.bound:.6g} {self.status.value}"
 
-    def recheck(self, target: object = None) -> Certificate:
+    def recheck(self, target: object = None, *, effort: Effort | None = None) -> Certificate:
         """Prove the bound again from the network's weights; ProofFailed if that does not succeed.
 
-        A function whose code is not in the file must be given as `target`.
+        A function whose code is not in the file must be given as `target`. `effort` says how the proof is run.
         """
         from .certify import certify
 
@@ -86,7 +92,7 @@ class Certificate:
                 f"rechecking this certificate needs the function {claim.description.get('name', '')!r} itself",
                 remedy="Pass it: certificate.recheck(target=f).",
             )
-        again = certify(claim, self.bound, seed=self.seed)
+        again = certify(claim, self.bound, norm=self.norm, seed=self.seed, effort=effort)
         if again.bound > self.bound * (1 + 1e-12) or again.status is not self.status:
             raise ProofFailed(
                 f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again",
@@ -98,11 +104,11 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """A self-describing JSON-ready form."""
         return {
-            "statement": f"{self.headline} (|target(x) - network(x)|, largest over outputs, for x in "
+            "statement": f"{self.headline} (of |target(x) - network(x)|, largest over outputs, for x in "
             f"{self.claim.domain!r}, network evaluated in {self.dtype}): {self.status.meaning}",
             "bound": self.bound,
             "status": self.status.value,
-            "norm": self.norm,
+            "norm": "inf" if isinf(self.norm) else self.norm,
             "dtype": self.dtype,
             "parts": dict(self.parts),
             "assumptions": list(self.assumptions),
@@ -117,7 +123,7 @@ class Certificate:
         return cls(
             bound=float(data["bound"]),
             status=Status(data["status"]),
-            norm=str(data["norm"]),
+            norm=float(data["norm"]),
             dtype=str(data["dtype"]),
             parts={str(name): float(part) for name, part in data["parts"].items()},
             assumptions=tuple(str(line) for line in data["assumptions"]),

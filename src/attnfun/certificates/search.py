@@ -48,6 +48,14 @@ def largest_error(target: Target, network: Network, points: int, seed: int) -> t
     return float(errors[peak]), rows[peak], spent
 
 
+def mean_error(target: Target, network: Network, points: int, seed: int, norm: float) -> float:
+    """The L_p error, estimated from random points."""
+    rows = target.domain.sample(points, np.random.default_rng(seed))  # (P, D)
+    error = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
+    volume = float(np.prod(target.domain.hi - target.domain.lo))
+    return float((np.mean(error**norm) * volume) ** (1 / norm))
+
+
 def corners(domain: Box) -> Floats:
     """Corners of the box, at most 256 of them, (C, D)."""
     low, high = domain.lo.ravel(), domain.hi.ravel()

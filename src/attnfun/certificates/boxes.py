@@ -1,0 +1,96 @@
+"""Boxes waiting to be cut, with what is known on each, and how they are kept on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..interval import Interval
+from ..interval.directed import ULP
+from .heads import Focus
+from .ragged import Ragged
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+PARTS = ("construction", "input", "rounding")
+"""The parts of an error bound, in order."""
+
+
+@dataclass(frozen=True, eq=False)
+class Boxes:
+    """A batch of boxes."""
+
+    lo: Floats  # (B, D)
+    hi: Floats  # (B, D)
+    parts: Floats  # (B, 3), in the order of PARTS
+    seen: Floats  # (B,), the error at the centre
+    defined: Flags  # (B,), is the target surely defined on the whole box?
+    focus: tuple[Focus, ...]
+
+    def __len__(self) -> int:
+        return len(self.lo)
+
+    @property
+    def bound(self) -> Floats:
+        """Bound on the error of the deployed network, (B,)."""
+        return self.parts.sum(axis=1) * (1 + 4 * ULP)
+
+    @property
+    def volume(self) -> Floats:
+        """Volumes, rounded up, (B,)."""
+        return np.prod(self.hi - self.lo, axis=1) * (1 + 4 * self.lo.shape[1] * ULP)
+
+    def take(self, rows: Integers) -> Boxes:
+        """Some of the boxes."""
+        focus = tuple(layer.take(rows) for layer in self.focus)
+        return Boxes(self.lo[rows], self.hi[rows], self.parts[rows], self.seen[rows], self.defined[rows], focus)
+
+    @classmethod
+    def join(cls, batches: list[Boxes]) -> Boxes:
+        """Several batches as one."""
+        layers = zip(*(batch.focus for batch in batches), strict=True)
+        return cls(
+            lo=np.concatenate([batch.lo for batch in batches]),
+            hi=np.concatenate([batch.hi for batch in batches]),
+            parts=np.concatenate([batch.parts for batch in batches]),
+            seen=np.concatenate([batch.seen for batch in batches]),
+            defined=np.concatenate([batch.defined for batch in batches]),
+            focus=tuple(Focus.join(list(layer)) for layer in layers),
+        )
+
+    def halves(self, extent: Floats) -> Boxes:
+        """Each box in two, cut across its longest axis as measured by `extent` (D,): first all left, then all right."""
+        axis = np.argmax((self.hi - self.lo) / extent, axis=1)  # (B,)
+        rows = np.arange(len(self))
+        middle = Interval(self.lo, self.hi).mid[rows, axis]
+        left, right = self.hi.copy(), self.lo.copy()
+        left[rows, axis] = right[rows, axis] = middle
+        both = self.take(np.concatenate([rows, rows]))
+        return replace(both, lo=np.concatenate([self.lo, right]), hi=np.concatenate([left, self.hi]))
+
+    def tensors(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything as named arrays."""
+        named = {name: getattr(self, name) for name in ("lo", "hi", "parts", "seen")}
+        named["defined"] = self.defined.astype(np.uint8)
+        for number, layer in enumerate(self.focus):
+            named |= {
+                f"focus.{number}.items": layer.active.items,
+                f"focus.{number}.offsets": layer.active.offsets,
+                f"focus.{number}.tail": layer.tail,
+            }
+        return named
+
+    @classmethod
+    def from_tensors(cls, named: dict[str, npt.NDArray[np.generic]]) -> Boxes:
+        """The boxes again."""
+        layers = sum(name.endswith(".tail") for name in named)
+        focus = tuple(
+            Focus(Ragged(named[f"focus.{k}.items"], named[f"focus.{k}.offsets"]), named[f"focus.{k}.tail"])  # type: ignore[arg-type]
+            for k in range(layers)
+        )
+        known = (named[name] for name in ("lo", "hi", "parts", "seen"))
+        return cls(*known, named["defined"].astype(bool), focus)  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""One target, one network: what a box says about their difference. Pure work that any worker can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..interval import Interval
+from ..interval.directed import above
+from ..network import Network
+from ..targets import Target, Unanswerable
+from .boxes import PARTS, Boxes, Floats
+from .enclosure import Encloser
+from .heads import Focus
+from .rounding import INPUT, OWN
+from .taylor import TaylorBounds
+
+TRIALS = 32
+"""Boxes on which Taylor series are tried before a whole batch is done with them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Bounds the error of `network` as an imitation of `target` on batches of boxes."""
+
+    target: Target
+    network: Network
+
+    @cached_property
+    def encloser(self) -> Encloser:
+        """Natural enclosures of the network."""
+        return Encloser(self.network)
+
+    @cached_property
+    def taylor(self) -> TaylorBounds:
+        """Taylor series of the difference."""
+        return TaylorBounds(self.target, self.network, self.encloser.banks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"target": self.target, "network": self.network}
+
+    def root(self) -> Boxes:
+        """The whole domain as one box about which nothing is known."""
+        low, high = self.target.domain.lo.reshape(1, -1), self.target.domain.hi.reshape(1, -1)
+        unknown = np.full((1, len(PARTS)), np.inf), np.zeros(1), np.array([False])
+        return Boxes(low, high, *unknown, self.encloser.start())
+
+    def bounded(self, boxes: Boxes, easy: float) -> Boxes:
+        """The boxes with bounds of their own. Where a bound is at most `easy`, no series are tried."""
+        rows = Interval(boxes.lo, boxes.hi)
+        region, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
+        network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
+        bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
+        bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
+        bound = self._by_series(rows, focus, np.minimum(bound, boxes.parts[:, 0]), easy)
+        errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
+        parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
+        return replace(
+            boxes,
+            parts=np.minimum(parts, boxes.parts),
+            seen=self._at_centres(Interval(rows.mid), region.points.reshape(len(rows), -1)),
+            defined=np.broadcast_to(target.defined, target.shape).all(axis=1),
+            focus=focus,
+        )
+
+    def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, easy: float) -> Floats:
+        """Improve bounds (B,) by Taylor series, unless a few trials say that the boxes are still too large for them."""
+        wanted = np.flatnonzero(bound > easy)
+        trial = wanted[np.linspace(0, len(wanted) - 1, min(TRIALS, len(wanted))).astype(np.int64)]
+        for pick in (trial, np.setdiff1d(wanted, trial)):
+            if not len(pick):
+                break
+            try:
+                series = self.taylor(rows[pick], tuple(layer.take(pick) for layer in focus))
+            except Unanswerable:
+                break
+            if not (series < bound[pick]).any():
+                break
+            bound[pick] = np.minimum(bound[pick], series)
+        return bound
+
+    def _at_centres(self, centres: Interval, values: Floats) -> Floats:
+        """Errors at centres (B, D) with network values (B, m), the target enclosed there; (B,)."""
+        target = self.target.enclose(centres)
+        lost = ~(np.isfinite(target.lo) & np.isfinite(target.hi)).all(axis=1)
+        if lost.any():
+            point = centres[int(np.flatnonzero(lost)[0])].reshape(1, -1)
+            raise InputError(
+                f"the target must be defined and finite on the whole domain, but {self.target.explain(point)}",
+                remedy="Shrink the domain, or change the formula there.",
+            )
+        return np.maximum(values - target.lo, target.hi - values).max(axis=1)
