@@ -171,3 +171,8 @@ def test_a_lipschitz_constant_must_be_a_number(bad):
 def test_things_that_are_no_targets_are_refused():
     with pytest.raises(af.InputError, match="formula in text or a function"):
         af.compile(3.0, (0, 1), 0.1)
+
+
+def test_constants_that_round_to_one_float_are_kept_apart():
+    kinds = [node.kind for node in parse("0.1 - 0.10000000000000000001 + 0.1", ("x",)).nodes]
+    assert kinds.count("constant") == 2

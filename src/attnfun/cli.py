@@ -70,11 +70,17 @@ def compile_command(
 
 
 @app.command()
-def verify(file: FileArgument, as_json: AsJson = False) -> None:
+def verify(
+    file: FileArgument,
+    engine: Annotated[
+        str, typer.Option(help="interval, or arb: an independent proof of the construction part in ball arithmetic.")
+    ] = "interval",
+    as_json: AsJson = False,
+) -> None:
     """Prove the certificate of a saved network again, from its weights."""
     net = af.load(file)
     with notes.status("proving again"):
-        again = net.certificate.recheck()
+        again = net.certificate.recheck(engine=engine)
     _print(again.as_dict() if as_json else f"{file}: holds again\n{again}")
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import isinf
+from math import fsum, inf, isinf, nextafter
 from typing import TYPE_CHECKING, Any
 
 from ..domain import Box
 from ..errors import InputError, ProofFailed
 from ..network import Network
-from ..targets import Status, Target
+from ..targets import Expression, Status, Target
 from ..targets import restore as restore_target
 
 if TYPE_CHECKING:
     from .certify import Effort
+
+ENGINES = ("interval", "arb")
+"""Ways to prove a bound again: the one that certificates are made with, and an independent one in ball arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +82,23 @@ class Certificate:
         name = "error" if isinf(self.norm) else f"L_{self.norm:g} error"
         return f"{name} {relation} {self.bound:.6g} {self.status.value}"
 
-    def recheck(self, target: object = None, *, effort: Effort | None = None) -> Certificate:
+    def recheck(self, target: object = None, engine: str = "interval", *, effort: Effort | None = None) -> Certificate:
         """Prove the bound again from the network's weights; ProofFailed if that does not succeed.
 
-        A function whose code is not in the file must be given as `target`. `effort` says how the proof is run.
+        A function whose code is not in the file must be given as `target`; `effort` says how the proof is run. The
+        engine "interval" proves everything again. The engine "arb" shares no arithmetic with it and proves the
+        `construction` part of a formula's bound in ball arithmetic; the parts `rounding` and `input` are taken from
+        this certificate unchanged, and the new bound is the sum of the parts.
         """
+        if engine not in ENGINES:
+            raise InputError(f"engine must be one of {', '.join(ENGINES)}", got=repr(engine))
+        claim = self.claim.with_target(target)
+        return self._again_in_balls(claim, effort) if engine == "arb" else self._again(claim, effort)
+
+    def _again(self, claim: Claim, effort: Effort | None) -> Certificate:
+        """The whole proof once more."""
         from .certify import certify
 
-        claim = self.claim.with_target(target)
         if claim.target is None:
             raise InputError(
                 f"rechecking this certificate needs the function {claim.description.get('name', '')!r} itself",
@@ -100,6 +112,28 @@ class Certificate:
                 remedy="The file may have been changed, or the target is another function.",
             )
         return again
+
+    def _again_in_balls(self, claim: Claim, effort: Effort | None) -> Certificate:
+        """The construction part once more, by the other engine."""
+        if not isinstance(claim.target, Expression) or not self.proved or not isinf(self.norm):
+            raise InputError(
+                "the ball engine checks proved certificates of formulas in the sup norm only",
+                got=f"{claim.description['kind']}, {self.status.value}, norm {self.norm:g}",
+                remedy='Recheck with engine="interval".',
+            )
+        from .arb import bound_error
+
+        goal = self.parts["construction"] * (1 + 1e-12)
+        outcome = bound_error(claim.target, claim.network, goal, effort.time_limit if effort else inf)
+        if outcome.bound > goal:
+            raise ProofFailed(
+                f"the construction part {self.parts['construction']:.6g} could not be proved again in ball arithmetic",
+                got=f"{outcome.bound:.6g}",
+                remedy="The file may have been changed, or the target is another function.",
+            )
+        parts = {**self.parts, "construction": outcome.bound}
+        bound = nextafter(fsum(parts.values()), inf)
+        return replace(self, bound=bound, parts=parts, effort={**self.effort, "boxes": outcome.boxes}, claim=claim)
 
     def as_dict(self) -> dict[str, Any]:
         """A self-describing JSON-ready form."""

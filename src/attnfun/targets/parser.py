@@ -195,7 +195,8 @@ class _Reader:
         return total
 
     def add(self, node: Node) -> int:
-        key = (node.kind, node.args, node.value, node.exact)
+        written = None if node.exact else self.text.encode()[slice(*node.place)]  # 0.1 is not 0.1000000000000000001
+        key = (node.kind, node.args, node.value, written)
         if key not in self.numbers:
             self.numbers[key] = len(self.nodes)
             self.nodes.append(node)
