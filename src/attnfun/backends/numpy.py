@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..network import Affine, Attention, Network, Softmax
+from ..network.dtypes import held_in, round_to
 
 Array = npt.NDArray[Any]
 
@@ -23,11 +24,12 @@ BLOCK = 2**17
 
 def run(network: Network, X: Array) -> Array:
     """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
-    X = np.asarray(X, dtype=network.dtype)
+    dtype = held_in(network.dtype)
+    X = round_to(X, network.dtype).astype(dtype)
     largest = max((len(layer.memory) for layer in network.attention), default=1)
     rows = max(1, BLOCK // max(largest * network.length, 1))
-    out = np.empty((len(X), *network.shape_out), dtype=network.dtype)  # (B, n', d')
-    prepared = [(layer, prepare(layer, network.dtype)) for layer in network.layers]
+    out = np.empty((len(X), *network.shape_out), dtype=dtype)  # (B, n', d')
+    prepared = [(layer, prepare(layer, dtype)) for layer in network.layers]
     for start in range(0, len(X), rows):
         block = X[start : start + rows]
         for layer, weights in prepared:

@@ -92,6 +92,8 @@ def to_onnx(
     network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...], metadata: dict[str, str]
 ) -> onnx.ModelProto:
     """The network as a checked model, from "points" (batch, *point shape) to "values" (batch, *value shape)."""
+    if network.dtype == "bfloat16":
+        raise InputError("ONNX Runtime has no bfloat16 matrix products on CPU", remedy="Compile in float32 or float64.")
     graph, length = Graph(network.dtype), network.length
     tokens = graph.reshape("points", -1, *network.shape_in)  # (B, n, d)
     for number, layer in enumerate(network.layers):

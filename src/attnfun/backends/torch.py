@@ -39,7 +39,7 @@ class AttentionNetwork(nn.Module):
         """(..., *point shape) -> (..., *value shape); with one variable, (k,) is a batch of k points."""
         flat = len(self.point_shape) == 0 or (self.point_shape == (1,) and points.dim() < 2)
         lead = points.shape if flat else points.shape[: points.dim() - len(self.point_shape)]
-        tokens = points.reshape(-1, *self.shape_in)  # (B, n, d)
+        tokens = points.reshape(lead.numel(), *self.shape_in)  # (B, n, d)
         for layer in self.layers:
             tokens = layer(tokens)
         return tokens.reshape(*lead, *self.value_shape)
@@ -67,9 +67,9 @@ class MemoryAttention(nn.Module):
         if self.attends_data:
             keys = torch.cat([tokens, self.memory.expand(batch, -1, -1)], dim=1)  # (B, n + M, e)
         else:
-            keys, queries = self.memory[None], queries.reshape(1, batch * length, -1)
+            keys, queries = self.memory[None], queries.reshape(1, batch * length, self.attention.embed_dim)
         out = self.attention(queries, keys, keys, need_weights=False)[0]
-        out = out.reshape(batch, length, -1)[..., : self.width_out]  # (B, n, o)
+        out = out.reshape(batch, length, self.attention.embed_dim)[..., : self.width_out]  # (B, n, o)
         return tokens + out if self.residual else out
 
 

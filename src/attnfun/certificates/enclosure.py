@@ -41,7 +41,7 @@ class Encloser:
 
     def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...]]:
         """Outputs of the network over boxes (B, n, d), and a narrower focus for their parts."""
-        moved = self.arithmetic.unit * boxes.magnitude + self.arithmetic.tiny  # rounding x to the dtype
+        moved = self.arithmetic.grain * boxes.magnitude + self.arithmetic.tiny  # rounding x to the dtype
         region, narrowed = Region(boxes, boxes.mid, np.stack([moved, np.zeros_like(moved)], axis=-1)), []
         remaining = iter(focus)
         for layer, banks in zip(self.network.layers, self.banks, strict=True):

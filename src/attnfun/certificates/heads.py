@@ -244,16 +244,15 @@ def _gather(
         value_error = np.maximum(value_error, data_error.max(axis=1))
 
     features = int((most > 0).sum()) + STOCK_SCALING
+    score_unit = 1.01 * (features * arithmetic.unit + (STOCK_SCALING + 2) * arithmetic.store)
     moved = [(np.abs(relative) * q_error[:, :, None, :, part]).sum(axis=3) for part in (INPUT, OWN)]  # (B, n, T')
     by_keys = [q_size @ np.swapaxes(key_error[..., part], 1, 2) for part in (INPUT, OWN)]
     products = q_size @ np.swapaxes(size + key_error.sum(axis=3), 1, 2)  # (B, n, T')
     reach = q_size @ (most + most_error)  # (B, n)
     sizes = HeadSizes(
-        own=(1.01 * features * arithmetic.unit * products + moved[OWN] + by_keys[OWN]).max(axis=2),
+        own=(score_unit * products + moved[OWN] + by_keys[OWN]).max(axis=2),
         moved=(moved[INPUT] + by_keys[INPUT]).max(axis=2),
-        anywhere=1.01 * features * arithmetic.unit * reach
-        + 2 * q_error.sum(axis=3) @ (most + most_error)
-        + q_size @ most_error,
+        anywhere=score_unit * reach + 2 * q_error.sum(axis=3) @ (most + most_error) + q_size @ most_error,
         reach=reach,
         tail=np.zeros(q_size.shape[:2]),
         in_play=np.zeros(q_size.shape[:2], dtype=np.int64),

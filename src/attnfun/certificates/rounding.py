@@ -28,6 +28,11 @@ Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence `Σ_j w
     + 2N tiny (1 + max|v|)                                                            (underflow),
 
 and never more than osc plus the errors of the sums.
+
+**bfloat16.** Kernels add in float32 but round what they store: projections, scaled queries and keys, scores, weights
+and
+results. Each of these costs its own unit 2⁻⁸ on top; weights rounded after normalisation no longer add up to one, so
+that rounding is charged to the sums.
 """
 
 from __future__ import annotations
@@ -46,6 +51,8 @@ Integers = npt.NDArray[np.integer]
 FLASH_BLOCK = 512
 MOST_ROUNDINGS = 0.005
 """Largest N u for which the factors 1.01 cover the products of roundings."""
+STORED = 3
+"""Times a result may be rounded to the stored format on its way (product, bias, result)."""
 INPUT, OWN = 0, 1
 """Positions of the two parts of an error on its last axis."""
 
@@ -56,24 +63,33 @@ class Arithmetic:
 
     name: str
     unit: float
-    """Unit roundoff u."""
+    """Unit roundoff u of sums."""
+    store: float
+    """Unit roundoff of results as they are stored, where that is coarser than sums; 0 where it is the same."""
     exp_error: float
     """Relative error of exp in the kernels we know (streaming kernels use a 20-ulp exp in float32)."""
     tiny: float
     """Numbers below this may be flushed to zero."""
 
     @property
+    def grain(self) -> float:
+        """Unit roundoff of numbers given in this format."""
+        return max(self.unit, self.store)
+
+    @property
     def assumption(self) -> str:
         """What the rounding part takes for granted about the machine that runs the network."""
+        sums = "float32" if self.store else self.name
         return (
-            f"the kernel's exp is within {self.exp_error / self.unit:.0f} units of roundoff, sums use {self.name} "
+            f"the kernel's exp is within {self.exp_error / self.unit:.0f} units of roundoff, sums use {sums} "
             f"throughout (no TF32 or half sums), and blocks hold at least {FLASH_BLOCK} keys"
         )
 
 
 ARITHMETIC = {
-    "float64": Arithmetic("float64", unit=2.0**-53, exp_error=16 * 2.0**-53, tiny=2.0**-1020),
-    "float32": Arithmetic("float32", unit=2.0**-24, exp_error=40 * 2.0**-24, tiny=2.0**-125),
+    "float64": Arithmetic("float64", unit=2.0**-53, store=0.0, exp_error=16 * 2.0**-53, tiny=2.0**-1020),
+    "float32": Arithmetic("float32", unit=2.0**-24, store=0.0, exp_error=40 * 2.0**-24, tiny=2.0**-125),
+    "bfloat16": Arithmetic("bfloat16", unit=2.0**-24, store=2.0**-8, exp_error=40 * 2.0**-24, tiny=2.0**-125),
 }
 
 
@@ -86,8 +102,8 @@ def linear_error(error: Floats, size: Floats, weight: Floats, bias: Floats, arit
 
 def with_sum(error: Floats, size: Floats, terms: Integers | Floats, arithmetic: Arithmetic) -> Floats:
     """Add the error of sums of `terms` products whose absolute values add up to `size`, (..., m)."""
-    count = np.where(terms > 0, terms + 2, 0)
-    added = 1.01 * count * arithmetic.unit * (size + error.sum(axis=-1)) + (terms > 0) * terms * arithmetic.tiny
+    count = np.where(terms > 0, (terms + 2) * arithmetic.unit + STORED * arithmetic.store, 0.0)
+    added = 1.01 * count * (size + error.sum(axis=-1)) + (terms > 0) * terms * arithmetic.tiny
     return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
 
 
@@ -129,5 +145,6 @@ def head_error(sizes: HeadSizes, spread: Floats, average: Floats, osc: float, ar
     every = 2.02 * sizes.keys * unit
     others = np.where(room > 0.25, np.minimum(8.1 * sizes.tail * far, every), every)
     sums = 1.01 * (2 * sizes.in_play + 2 * blocks + 4) * unit * largest + others * (largest + osc)
+    sums = sums + (STORED + 1) * 1.01 * arithmetic.store * (largest + sizes.tail * osc)
     sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + largest + osc)
     return np.stack([weights * share, weights * (1 - share) + sums], axis=-1)

@@ -40,6 +40,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..network import Affine, Attention, Network
+from ..network.dtypes import round_to
 from ..network.network import rounded
 from ..pieces import Grid
 from ..pieces.slopes import paper_tokens, sampled_slopes
@@ -95,7 +96,7 @@ class GridConstruction(Construction):
         length, size, outputs = target.domain.tokens[0], target.domain.size, target.outputs
         centres = grid.centres()  # (N, D)
         values = target.values(centres)  # (N, m)
-        origin = ((target.domain.lo + target.domain.hi) / 2).ravel().astype(dtype).astype(np.float64)  # (D,)
+        origin = round_to(((target.domain.lo + target.domain.hi) / 2).ravel(), dtype)  # (D,)
         beta = gamma / grid.spacing**2  # (D,)
         offset = centres - origin  # (N, D)
         keys = np.hstack([beta * offset, -(beta * offset**2).sum(axis=1, keepdims=True) / 2])  # (N, D+1)

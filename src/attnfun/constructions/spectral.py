@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..network import Affine, Attention, Network
+from ..network.dtypes import BITS
 from ..network.network import rounded
 from ..pieces.axes import CHECKS, SAMPLES, SHAPES, Axis
 from ..pieces.slopes import paper_tokens, sampled_slopes
@@ -139,9 +140,8 @@ def _on_lines(target: Target, axis: int, points: Floats, lines: Floats) -> Float
 
 def _exact_axes(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
     """Axes whose keys are representable, sums of offsets included, so that the softmax factors exactly."""
-    digits = np.finfo(dtype).nmant
     largest = sum(float(np.abs(axis.offsets).max()) for axis in axes)
-    quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) - digits)
+    quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - BITS[dtype])
     return tuple(axis.rounded(dtype, quantum) for axis in axes)
 
 

@@ -1,6 +1,7 @@
 """WEIGHTS: layers as frozen arrays, networks, and what they mean."""
 
+from .dtypes import DTYPES
 from .layers import LAYERS, Affine, Attention, Layer, Softmax
-from .network import DTYPES, Network
+from .network import Network
 
 __all__ = ["DTYPES", "LAYERS", "Affine", "Attention", "Layer", "Network", "Softmax"]

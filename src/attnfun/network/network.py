@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from .dtypes import DTYPES, round_to
 from .layers import Attention, Layer
-
-DTYPES = ("float64", "float32")
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +81,5 @@ def rounded(layer: Layer, dtype: str) -> Layer:
     for field in fields(layer):
         value = getattr(layer, field.name)
         if isinstance(value, np.ndarray):
-            with np.errstate(over="ignore"):
-                changed[field.name] = value.astype(dtype).astype(np.float64)
+            changed[field.name] = round_to(value, dtype)
     return replace(layer, **changed)

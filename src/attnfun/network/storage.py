@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import AttnfunError, FileFormatError
+from .dtypes import held_in
 from .layers import LAYERS, Layer
 from .network import Network
 
@@ -89,7 +90,7 @@ def pack(network: Network) -> tuple[Tensors, dict[str, Any]]:
         for field in fields(layer):
             value = getattr(layer, field.name)
             if isinstance(value, np.ndarray):
-                tensors[f"layers.{number}.{field.name}"] = value.astype(network.dtype)
+                tensors[f"layers.{number}.{field.name}"] = value.astype(held_in(network.dtype))
             else:
                 plain[field.name] = value
         layers.append(plain)

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..network.dtypes import round_to
+
 Floats = npt.NDArray[np.float64]
 
 THRESHOLDS = 10.0 ** -np.arange(2, 15)
@@ -55,8 +57,8 @@ class Axis:
         """Slopes and origin in `dtype`, offsets in multiples of `quantum`, so that sums of offsets are exact."""
         return replace(
             self,
-            origin=float(np.float64(self.origin).astype(dtype)),
-            slopes=self.slopes.astype(dtype).astype(np.float64),
+            origin=float(round_to(self.origin, dtype)),
+            slopes=round_to(self.slopes, dtype),
             offsets=np.round(self.offsets / quantum) * quantum,
         )
 
