@@ -20,6 +20,8 @@ class Case:
     eps: float
     keywords: dict[str, Any] = field(default_factory=dict)
     status: str = "proved"
+    constructions: tuple[str, ...] = ("grid", "spectral")
+    """The constructions that serve it at this tolerance."""
 
     def compile(self, **keywords: Any) -> af.Compiled:
         return af.compile(self.target, self.domain, self.eps, **{**self.keywords, **keywords})
@@ -53,6 +55,10 @@ CASES = [
     Case("traced", np.sin, (-2, 2), 0.05),
     Case("traced vector", lambda p: np.stack([p[..., 0] * p[..., 1], np.exp(p[..., 0])], -1), [(-1, 1)] * 2, 0.3),
     Case("sequence", swap_and_sum, af.Box([[-1], [-1]], [[1], [1]]), 0.3),
-    Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional"),
+    Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional", ("grid",)),
+    Case("ten digits", "sin(10*x)*exp(-x)", {"x": (-1, 1)}, 1e-9, constructions=("spectral",)),
+    Case(
+        "two smooth variables", "cos(3*x + y)/(2 + x*y)", {"x": (-1, 1), "y": (0, 1)}, 1e-5, constructions=("spectral",)
+    ),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
 ]

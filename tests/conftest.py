@@ -14,13 +14,13 @@ settings.load_profile("steady")
 
 @pytest.fixture(scope="session")
 def compiled():
-    """case, dtype -> compiled network."""
-    made: dict[tuple[str, str], af.Compiled] = {}
+    """case, dtype, construction -> compiled network."""
+    made: dict[tuple[str, str, str], af.Compiled] = {}
 
-    def get(case: Case, dtype: str = "float64") -> af.Compiled:
-        key = case.name, dtype
+    def get(case: Case, dtype: str = "float64", construction: str = "auto") -> af.Compiled:
+        key = case.name, dtype, construction
         if key not in made:
-            made[key] = case.compile(dtype=dtype)
+            made[key] = case.compile(dtype=dtype, construction=construction)
         return made[key]
 
     return get

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -59,7 +61,7 @@ def tampered(net: af.Compiled, change: float) -> af.Compiled:
 
 
 def test_a_changed_weight_is_found_out(compiled):
-    net = tampered(compiled(CASES[1]), change=0.5)
+    net = tampered(compiled(CASES[1], construction="grid"), change=0.5)
     with pytest.raises(af.ProofFailed, match="could not be proved again"):
         net.certificate.recheck()
 
@@ -72,9 +74,10 @@ def test_a_declared_function_can_be_checked_against_its_samples(compiled):
 
 
 def test_without_a_tolerance_the_bound_comes_close_to_the_largest_error():
-    net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 40})
-    assert net.network.tokens <= 40
-    assert net.certificate.bound <= 1.10 * net.certificate.found
+    for construction in ("grid", "spectral"):
+        net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 40}, construction=construction)
+        assert net.network.tokens <= 40
+        assert net.certificate.parts["construction"] <= 1.10 * net.certificate.found
 
 
 def test_a_time_limit_leaves_a_valid_bound():
@@ -84,7 +87,7 @@ def test_a_time_limit_leaves_a_valid_bound():
 
 
 def test_progress_is_told_and_bounds_only_fall(compiled):
-    net, seen = compiled(CASES[1]), []
+    net, seen = compiled(CASES[1], construction="grid"), []
     claim = net.certificate.claim
     bound_error(claim.target, claim.network, 0.1, progress=seen.append)
     assert len(seen) > 2
@@ -98,6 +101,51 @@ def test_a_formula_defined_up_to_an_edge_says_so():
     assert any("wherever the formula is defined" in line for line in edge.certificate.assumptions)
     whole = af.compile("sqrt(x)", {"x": (0, 1)}, 0.1)
     assert not any("wherever" in line for line in whole.certificate.assumptions)
+
+
+def test_workers_and_checkpoints_change_nothing(tmp_path):
+    arguments = {"target": "sin(3*x)*y", "domain": {"x": (-1, 1), "y": (-1, 1)}, "eps": 0.1, "construction": "grid"}
+    alone = af.compile(**arguments).certificate.as_dict()
+    with ThreadPoolExecutor(2) as threads:
+        assert af.compile(**arguments, executor=threads, checkpoint=tmp_path).certificate.as_dict() == alone
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        assert af.compile(**arguments, executor=processes).certificate.as_dict() == alone
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupted_proof_goes_on_where_it_was(tmp_path, compiled):
+    claim = compiled(CASES[1], construction="grid").certificate.claim
+    whole = bound_error(claim.target, claim.network, 0.1)
+    rounds = []
+
+    def interrupt(step):
+        rounds.append(step.boxes)
+        if len(rounds) == 9:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bound_error(claim.target, claim.network, 0.1, progress=interrupt, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    after = []
+    again = bound_error(claim.target, claim.network, 0.1, progress=after.append, checkpoint=tmp_path)
+    assert after[0].boxes == rounds[-1]
+    assert (again.bound, again.boxes, again.parts) == (whole.bound, whole.boxes, whole.parts)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("p", [1, 2, 3.5])
+def test_lp_bounds_hold_and_jumps_are_allowed(p):
+    smooth = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1, norm=p)
+    points = smooth.domain.sample(100_000, np.random.default_rng(0))
+    error = np.abs(smooth(points) - np.sin(3 * points[:, 0]) * points[:, 1])
+    assert (np.mean(error**p) * 4) ** (1 / p) <= smooth.certificate.bound * 1.01  # Monte Carlo's own error
+    assert smooth.certificate.bound <= 0.1
+    assert f"L_{p:g}" in smooth.certificate.headline
+    jump = af.compile("sign(x - 0.3)", {"x": (-1, 1)}, norm=p, options={"tokens": 300}, construction="grid")
+    grid = np.linspace(-1, 1, 200_001)
+    exact = (np.mean(np.abs(jump(grid) - np.sign(grid - 0.3)) ** p) * 2) ** (1 / p)
+    assert exact <= jump.certificate.bound * 1.001
+    assert jump.certificate.bound <= 3 * exact
 
 
 def test_a_claim_about_the_wrong_function_is_not_proved(compiled):

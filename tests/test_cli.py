@@ -18,7 +18,9 @@ def attnfun(*arguments: str, text: str | None = None) -> subprocess.CompletedPro
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "f.safetensors"
-    done = attnfun("compile", "sin(3*x)*y", "--domain", "x=-1:1 y=-1:1", "--eps", "0.2", "-o", str(path))
+    done = attnfun(
+        "compile", "sin(3*x)*y", "--domain", "x=-1:1 y=-1:1", "--eps", "0.2", "--construction", "grid", "-o", str(path)
+    )
     assert done.returncode == 0
     assert "proved" in done.stdout
     return str(path)
@@ -58,7 +60,7 @@ def test_a_plot_is_written(tmp_path):
         (["compile", "sin(x)", "-d", "x", "--eps", "0.1"], 2, "Write x=-1:1"),
         (["compile", "sin(x)", "-d", "x=0:1", "--eps", "-1"], 2, "eps must be"),
         (["compile", "sin(x)", "-d", "x=0:1", "--eps", "0.1", "-o", "/no/such/place/f"], 2, "writable"),
-        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1e-9"], 3, "tokens"),
+        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1e-9", "--construction", "grid"], 3, "tokens"),
         (["info", "missing.safetensors"], 2, "must exist"),
         (["compile", "sin(x)", "--eps", "0.1"], 2, "--domain"),
         (["nonsense"], 2, "nonsense"),

@@ -22,13 +22,13 @@ LINE = {"x": (-1, 1)}
         ({"eps": "small"}, "eps must be"),
         ({"eps": True}, "eps must be"),
         ({"eps": None}, 'options={"tokens": N}'),
-        ({"eps": 0.1, "norm": 2}, "norm must be"),
-        ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32"),
+        ({"eps": 0.1, "norm": 0.5}, "norm must be"),
+        ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32, bfloat16"),
         ({"eps": 0.1, "budget": 0}, "budget"),
         ({"eps": 0.1, "time_limit": 0}, "time_limit"),
-        ({"eps": 0.1, "construction": "magic"}, "construction must be auto or one of grid"),
+        ({"eps": 0.1, "construction": "magic"}, "construction must be auto or one of grid, spectral"),
         ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, tokens"),
-        ({"eps": 0.1, "options": {"gamma": 1}}, "gamma must be at least 10"),
+        ({"eps": 0.1, "construction": "grid", "options": {"gamma": 1}}, "gamma must be at least 10"),
         ({"eps": 0.1, "outside": "ignore"}, "outside"),
         ({"eps": 0.1, "relative": True, "target": "0*x"}, "not zero"),
     ],
@@ -41,17 +41,20 @@ def test_bad_arguments_are_refused(keywords, message):
 
 def test_a_tolerance_beyond_the_budget_says_how_many_tokens_it_takes():
     with pytest.raises(af.ToleranceNotMet, match=r"needs about \d+.* tokens") as caught:
-        af.compile("sin(3*x)", LINE, 1e-4, budget=200)
+        af.compile("sin(3*x)", LINE, 1e-4, budget=200, construction="grid")
     best = caught.value.best
     assert best.network.tokens <= 200
     assert best.certificate.status is af.Status.ESTIMATED
     with pytest.raises(af.ToleranceNotMet, match="tokens"):
-        af.compile("sin(3*x)*y*z", {"x": (-1, 1), "y": (-1, 1), "z": (0, 1)}, 1e-9)
+        af.compile("sin(3*x)*y*z", {"x": (-1, 1), "y": (-1, 1), "z": (0, 1)}, 1e-9, construction="grid")
 
 
 def test_a_jump_is_refused_under_the_sup_norm():
-    with pytest.raises(af.ToleranceNotMet, match=r"jump|tokens"):
+    with pytest.raises(af.InputError, match=r"jumps at x in \[.*got a jump of 2"):
         af.compile("sign(x)", LINE, 0.1)
+    with pytest.raises(af.InputError, match="jumps at"):
+        af.compile("x*y + 0.01*sign(x - y)", {"x": (-1, 1), "y": (-1, 1)}, 0.001)
+    assert af.compile("sqrt(x)", {"x": (0, 1)}, 0.02).certificate.proved
     assert af.compile("sign(x)", LINE, 2.5).certificate.proved
 
 
@@ -87,7 +90,7 @@ def test_the_a_priori_bound_holds_for_a_declared_constant():
 
 
 def test_the_summary_says_the_essentials():
-    net = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1)
+    net = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1, construction="grid")
     summary = net.summary()
     assert summary.tokens == net.network.tokens == summary.as_dict()["tokens"]
     assert summary.paper_tokens > summary.tokens
@@ -97,7 +100,16 @@ def test_the_summary_says_the_essentials():
     assert "proved" in repr(net)
 
 
+def test_the_cheapest_construction_is_chosen():
+    smooth = af.compile("sin(3*x)", LINE, 1e-6)
+    assert smooth.construction == "spectral"
+    assert smooth.network.tokens < 30
+    assert af.compile(np.sign, (0.5, 1), 0.1).network.tokens == 1
+    with pytest.raises(af.InputError, match="These do: grid"):
+        af.compile(np.sin, (0, 1), 0.1, lipschitz=1.0, construction="spectral")
+
+
 def test_axes_get_tokens_by_how_much_the_target_varies():
-    net = af.compile("10*x + 0.1*y", {"x": (0, 1), "y": (0, 1)}, 0.5)
+    net = af.compile("10*x + 0.1*y", {"x": (0, 1), "y": (0, 1)}, 0.5, construction="grid")
     centres = net.network.attention[0].keys()[0]
     assert len(np.unique(centres[:, 0])) > 5 * len(np.unique(centres[:, 1]))

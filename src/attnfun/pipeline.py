@@ -19,7 +19,7 @@ from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .network import DTYPES
 from .targets import Target, as_target
-from .targets.poles import refuse_poles
+from .targets.defects import refuse_defects
 
 BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
@@ -85,8 +85,8 @@ def compile(
     effort = Effort(time_limit, progress, executor, checkpoint)
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
     goal = as_target(target, as_box(domain), lipschitz)
-    refuse_poles(goal)
     ask = ask.fitted(goal)
+    refuse_defects(goal, ask.largest_jump)
 
     misses = []
     for theorem in ranked(candidates(construction, goal), goal, ask):
@@ -171,6 +171,11 @@ class Request:
         """The largest error that the first network is planned for; an L_p error is at most that times |Ω|^{1/p}."""
         volume = float(np.prod(domain.hi - domain.lo))
         return None if self.eps is None else MARGIN * self.eps / volume ** (1 / float(self.norm))
+
+    @property
+    def largest_jump(self) -> float:
+        """A continuous network can serve a target that jumps by this much; in L_p any jump is allowed."""
+        return math.inf if self.eps is None or self.norm != "inf" else 2 * self.eps
 
     @property
     def time_left(self) -> float:

@@ -30,9 +30,8 @@ Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence `Σ_j w
 and never more than osc plus the errors of the sums.
 
 **bfloat16.** Kernels add in float32 but round what they store: projections, scaled queries and keys, scores, weights
-and
-results. Each of these costs its own unit 2⁻⁸ on top; weights rounded after normalisation no longer add up to one, so
-that rounding is charged to the sums.
+and results. Each of these costs its own unit 2⁻⁸ on top; weights rounded after normalisation no longer add up to
+one, so that rounding is charged to the sums.
 """
 
 from __future__ import annotations

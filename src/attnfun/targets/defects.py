@@ -1,0 +1,60 @@
+"""Refuse early a target that no network can imitate: a pole, an undefined place, or (in the sup norm) a jump.
+
+Boxes on which the enclosure is wide are halved, the widest few at a time. An enclosure that is still unbounded on a box
+of the finest width is a pole. One that is wider than twice the tolerance, and has hardly shrunk while its box shrank by
+a factor of a million, is a jump: a network is continuous, so it is wrong by half a jump on one side of it. Finding
+nothing proves nothing: the certificate's own search covers the whole domain.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from ..errors import InputError
+from ..interval import Interval
+from .base import Status, Target, describe
+
+KEPT = 64
+"""Boxes followed at a time."""
+FINEST, COARSE = 2.0**-40, 2.0**-20
+"""Fractions of the domain's width: where a box counts as a point, and where its enclosure is remembered."""
+UNSHRUNK = 0.9
+
+
+def refuse_defects(target: Target, jump: float = inf) -> None:
+    """Raise InputError with the box and the guilty part at a pole, or where the target jumps by more than `jump`."""
+    if target.status is not Status.PROVED:
+        return
+    extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
+    low, high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)  # (B, D)
+    before = np.array([inf])  # (B,): width of the enclosure when the box was coarse
+    while len(low):
+        boxes = Interval(low, high)
+        range_ = target.enclose(boxes)
+        with np.errstate(invalid="ignore"):
+            spread = np.nan_to_num(range_.hi - range_.lo, nan=inf, posinf=inf).max(axis=1)  # (B,)
+        width = ((high - low) / extent).max(axis=1)
+        before = np.where(width > COARSE, spread, before)
+        point = width <= FINEST
+        for row in np.flatnonzero(point & (spread > jump) & (spread >= UNSHRUNK * before))[:1]:
+            box = boxes[int(row)].reshape(1, -1)
+            if np.isinf(spread[row]):
+                raise InputError(
+                    f"the target must be defined and bounded on the whole domain, but {target.explain(box)}",
+                    remedy="Shrink the domain, or change the formula there.",
+                )
+            raise InputError(
+                f"in the sup norm the target must be continuous, but it jumps at {describe(box, target.domain)}",
+                got=f"a jump of {spread[row]:.6g}",
+                remedy="Allow eps of at least half the jump, or measure the error in norm=1.",
+            )
+        wide = np.flatnonzero(((spread > jump) | np.isinf(spread)) & ~point)
+        wide = wide[np.argsort(-spread[wide], kind="stable")[:KEPT]]
+        rows, axis = np.arange(len(wide)), np.argmax(((high - low) / extent)[wide], axis=1) if len(wide) else wide
+        middle = boxes.mid[wide][rows, axis]
+        left, right = high[wide], low[wide]
+        left[rows, axis] = right[rows, axis] = middle
+        low, high = np.concatenate([low[wide], right]), np.concatenate([left, high[wide]])
+        before = np.concatenate([before[wide], before[wide]])
