@@ -72,6 +72,18 @@ def test_a_million_points_stay_under_the_bound():
     assert np.abs(net(points) - np.sin(3 * points[:, 0]) * points[:, 1]).max() <= net.certificate.bound
 
 
+@pytest.mark.parametrize(("construction", "eps"), [("grid", 5e-3), ("spectral", 1e-3)])
+def test_a_bump_between_all_samples_is_not_overlooked(construction, eps):
+    """A tent of height 0.01 and width 2e-5: no sample meets it, so only the proof can."""
+    text, domain = "sin(x) + 1000*max(0.00001 - abs(x - 0.3), 0)", {"x": (-1, 1)}
+    try:
+        net = af.compile(text, domain, eps, construction=construction, time_limit=10.0)
+    except af.ToleranceNotMet as missed:
+        net = missed.best
+    assert net.certificate.status is af.Status.PROVED
+    assert abs(net(0.3) - (np.sin(0.3) + 0.01)) <= net.certificate.bound
+
+
 @given(formulas(depth=3), st.integers(0, 2**31))
 def test_random_formulas(text, seed):
     domain = {"x": (-1, 1), "y": (0.5, 1.5)}

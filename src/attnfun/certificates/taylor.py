@@ -7,8 +7,9 @@ is
     Σ_{|α| <= m} d_α t^α + Σ_{|α| = m+1} D_α(ξ) t^α,          |t_k| <= r_k,
 
 and `t^α` lies in `[0, r^α]` if all exponents are even, in `[-r^α, r^α]` otherwise. Scores of tokens in play are taken
-relative to the average key at the centre, so that their series stay short. Dropped tokens move the value by at most the
-tail times the spread of values: for any fixed shift within that, the series hold, so it is added to the constant term.
+relative to the average key at the centre, so that their series stay short. Dropped tokens turn the average y into
+`(1 - λ) y + λ v` with `0 <= λ <= tail` and v among the memory's values (`heads.py`). For any fixed λ and v that is y
+with its coefficients moved by `λ |y_α|`, and the constant one by `λ |v|` more.
 """
 
 from __future__ import annotations
@@ -129,21 +130,27 @@ def attend(
     images = []
     for head, bank in enumerate(banks):
         view = _view(layer, head, bank, points, index, real)
-        tail = focus.tail[:, head, :, None] * (bank.highest - bank.lowest) * (1 + 8 * ULP)  # (B, n, v)
         sums = _moments(layer, head, view, tokens, radius) if tokens[0].degree <= 1 else None
         for part, jet in enumerate(tokens):
             total, mass = sums[part] if sums else _sums(layer, head, view, jet)
             if layer.attends_data:
                 total, mass = _with_data(layer, head, view, jet, total, mass)
             average = divide(total, mass.reshape(*mass.shape, 1))  # (B, n, v)
-            average.rad[..., 0] += tail
-            heads[part].append(average)
+            heads[part].append(_with_tail(average, focus.tail[:, head], bank))
         images.append(view.share @ view.values)
     image = np.concatenate(images, axis=2) @ flat + bias
     out = [join_jets(part, axis=2).linear(flat, bias) for part in heads]  # (B, n, o)
     if layer.residual:
         return (out[0] + tokens[0], out[1] + tokens[1]), image + points
     return (out[0], out[1]), image
+
+
+def _with_tail(average: Jet, tail: Floats, bank: Bank) -> Jet:
+    """Series (B, n, v) that hold whatever the tail (B, n) of dropped tokens does."""
+    share = tail[..., None, None] * (1 + 8 * ULP)  # (B, n, 1, 1)
+    rad = average.rad * (1 + 4 * ULP) + share * (np.abs(average.mid) + average.rad)
+    rad[..., 0] += share[..., 0] * np.maximum(np.abs(bank.highest), np.abs(bank.lowest)) * (1 + 4 * ULP)
+    return Jet(average.basis, average.mid, rad * (1 + 4 * ULP), average.degree)
 
 
 @dataclass(frozen=True, eq=False)

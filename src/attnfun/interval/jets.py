@@ -268,7 +268,7 @@ def _pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:
     base = a.basis
     mid = np.where(first[..., None], a.mid, np.where(second[..., None], b.mid, 0.0))
     rad = np.where(first[..., None], a.rad, np.where(second[..., None], b.rad, np.inf))
-    return Jet(base, mid, rad, max(a.degree, b.degree))
+    return Jet(base, mid, rad, max(a.degree, b.degree) if (first | second).all() else None)
 
 
 def minimum(a: Jet, b: Jet) -> Jet:
