@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
 
-.PHONY: demo test lint docs-images clean
+.PHONY: demo test lint soak clean
 
 demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	mkdir -p out
@@ -14,6 +14,9 @@ demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 
 test: $(VENV)/dev lint ## everything that must hold
 	$(BIN)/pytest -n auto --cov --cov-report=term
+
+soak: $(VENV)/dev ## attack certificates for an hour
+	$(BIN)/python tests/soak.py
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -31,7 +31,7 @@ LINE = af.Box([-1], [1], ("x",))
 
 @pytest.mark.parametrize("name", QUICK)
 def test_the_second_engine_proves_the_same_bound(name, compiled):
-    certificate = compiled(BY_NAME[name]).certificate
+    certificate = compiled(BY_NAME[name], construction="grid").certificate
     again = certificate.recheck(engine="arb")
     assert again.parts["construction"] <= certificate.parts["construction"] * (1 + 1e-12)
     assert {**again.parts, "construction": 0} == {**certificate.parts, "construction": 0}
@@ -39,37 +39,39 @@ def test_the_second_engine_proves_the_same_bound(name, compiled):
 
 
 def test_the_second_engine_proves_bounds_in_float32(compiled):
-    certificate = compiled(BY_NAME["wave"], "float32").certificate
+    certificate = compiled(BY_NAME["wave"], "float32", construction="grid").certificate
     assert certificate.recheck(engine="arb").dtype == "float32"
 
 
 @pytest.mark.parametrize("name", ["wave", "vector"])
 def test_a_changed_weight_is_found_out(name, compiled):
     with pytest.raises(af.ProofFailed, match="ball arithmetic"):
-        tampered(compiled(BY_NAME[name]), change=0.5).certificate.recheck(engine="arb")
+        tampered(compiled(BY_NAME[name], construction="grid"), change=0.5).certificate.recheck(engine="arb")
 
 
 def test_what_it_cannot_check_is_refused(compiled):
     with pytest.raises(af.InputError, match="engine must be one of interval, arb"):
-        compiled(BY_NAME["wave"]).certificate.recheck(engine="magic")
+        compiled(BY_NAME["wave"], construction="grid").certificate.recheck(engine="magic")
     with pytest.raises(af.InputError, match='engine="interval"'):
-        compiled(BY_NAME["traced"]).certificate.recheck(target=np.sin, engine="arb")
+        compiled(BY_NAME["traced"], construction="grid").certificate.recheck(target=np.sin, engine="arb")
     with pytest.raises(af.InputError, match='engine="interval"'):
-        replace(compiled(BY_NAME["wave"]).certificate, status=af.Status.ESTIMATED).recheck(engine="arb")
-    two = Network((*compiled(BY_NAME["wave"]).network.layers, Softmax(1)), 1)
+        replace(compiled(BY_NAME["wave"], construction="grid").certificate, status=af.Status.ESTIMATED).recheck(
+            engine="arb"
+        )
+    two = Network((*compiled(BY_NAME["wave"], construction="grid").network.layers, Softmax(1)), 1)
     with pytest.raises(af.InputError, match="one attention layer"):
         engine.bound_error(Expression("x", LINE), two, 1.0)
 
 
 def test_the_command_line_knows_the_engine(compiled, tmp_path):
     path = str(tmp_path / "f.safetensors")
-    compiled(BY_NAME["wave"]).save(path)
+    compiled(BY_NAME["wave"], construction="grid").save(path)
     assert "holds again" in attnfun("verify", path, "--engine", "arb").stdout
     assert attnfun("verify", path, "--engine", "magic").returncode == 2
 
 
 def test_without_a_goal_the_bound_comes_close_to_the_largest_error(compiled):
-    claim = compiled(BY_NAME["wave"]).certificate.claim
+    claim = compiled(BY_NAME["wave"], construction="grid").certificate.claim
     points = np.linspace(-1, 1, 20001)[:, None]
     largest = np.abs(run(claim.network, points[:, None])[:, 0] - np.sin(3 * points)).max()
     outcome = engine.bound_error(claim.target, claim.network, None)
@@ -172,7 +174,7 @@ def test_models_and_ranges_hold_the_network(size, data, residual, after):
 
 def test_dropped_tokens_stay_in_the_account():
     """Tokens leave on a small box; the average over all of them is still enclosed."""
-    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.02)
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.02, construction="grid")
     with precision():
         (slot,) = wire(net.network, net.domain).slots
         view = View(slot, Cell(np.array([0.2]), np.array([0.21]), []), Focus(list(range(slot.keys)), arb(0)))

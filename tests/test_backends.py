@@ -47,7 +47,7 @@ def backend(request) -> Run:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, backend, compiled):
-    net = compiled(case, "float64" if case.eps < 1e-4 else dtype)
+    net = compiled(case, case.fitting(dtype))
     if net.certificate.status is af.Status.ESTIMATED:
         net = af.compile(case.target, case.domain, case.eps, dtype=dtype, lipschitz=3.0)
     rows = net.domain.sample(200, np.random.default_rng(1)).astype(dtype).astype(np.float64)
@@ -106,7 +106,7 @@ STANDARD = {"MatMul", "Mul", "Add", "ReduceSum", "Softmax", "Concat", "Split", "
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_an_onnx_file_has_the_users_shapes_and_says_what_is_proved(case, dtype, compiled, tmp_path):
-    net, path = compiled(case, dtype), tmp_path / "f.onnx"
+    net, path = compiled(case, case.fitting(dtype)), tmp_path / "f.onnx"
     net.to_onnx(path)
     model = onnx.load(path)
     assert {node.op_type for node in model.graph.node} <= STANDARD
@@ -120,7 +120,7 @@ def test_an_onnx_file_has_the_users_shapes_and_says_what_is_proved(case, dtype, 
     assert (points.name, points.shape) == ("points", ["batch", *net.domain.shape])
     assert (values.name, values.shape) == ("values", ["batch", *net.output_shape])
     for count in (0, 1, 7):
-        rows = net.domain.unflatten(net.domain.sample(count, np.random.default_rng(0))).astype(dtype)
+        rows = net.domain.unflatten(net.domain.sample(count, np.random.default_rng(0))).astype(net.network.dtype)
         (result,) = session.run(None, {"points": rows})
         assert result.shape == (count, *net.output_shape)
         assert result.dtype == dtype

@@ -12,6 +12,7 @@ import attnfun
 ORDER = [
     "_version",
     "errors",
+    "dtypes",
     "domain",
     "interval",
     "targets",

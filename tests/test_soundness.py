@@ -21,8 +21,6 @@ from cases import CASES
 from test_targets import formulas
 
 CERTIFIED = [(case, name) for case in CASES if case.status != "estimated" for name in case.constructions]
-FLOAT32 = {"ten digits": "float64", "two smooth": "float64"}
-"""Cases whose tolerance float32 cannot serve."""
 
 
 def by_numpy(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
@@ -51,7 +49,7 @@ def by_onnx(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("case", "construction"), CERTIFIED, ids=str)
 def test_no_point_beats_the_bound(case, construction, dtype, run, compiled):
-    net = compiled(case, FLOAT32.get(case.name, dtype), construction)
+    net = compiled(case, case.fitting(dtype), construction)
     target = net.certificate.claim.target
 
     def error(rows: np.ndarray) -> np.ndarray:
@@ -119,15 +117,3 @@ def test_the_vertex_rule_bounds_every_choice_of_scores(seed):
     assert averages.max() <= upper + 1e-13
     assert averages.min() >= lower - 1e-13
     assert upper <= (softmax(steps) @ values).max() + 1e-6
-
-
-def test_outward_rounding_is_needed(monkeypatch):
-    """Without directed rounding a certificate would claim less than the truth."""
-    from attnfun.interval import Interval, directed
-
-    exact_third = Interval(1.0) / Interval(3.0)
-    assert exact_third.lo < exact_third.hi
-    monkeypatch.setattr(directed, "below", lambda value: value)
-    monkeypatch.setattr(directed, "above", lambda value: value)
-    careless = Interval(1.0) / Interval(3.0)
-    assert careless.lo == careless.hi

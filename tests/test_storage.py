@@ -23,7 +23,7 @@ def saved(tmp_path, compiled):
 
 def test_outputs_are_bit_identical(case, compiled, tmp_path):
     for dtype in ("float64", "float32"):
-        net = compiled(case, "float64" if case.eps < 1e-4 else dtype)
+        net = compiled(case, case.fitting(dtype))
         net.save(tmp_path / "f.safetensors")
         again = af.load(tmp_path / "f.safetensors")
         points = net.domain.unflatten(net.domain.sample(50, np.random.default_rng(0)))

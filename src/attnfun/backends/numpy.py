@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..dtypes import held_in, round_to
 from ..network import Affine, Attention, Network, Softmax
-from ..network.dtypes import held_in, round_to
 
 Array = npt.NDArray[Any]
 

@@ -16,7 +16,7 @@ class Ragged:
 
     >>> lists = Ragged.from_padded(np.array([[3, 5], [4, 0]]), np.array([[True, True], [True, False]]))
     >>> lists.padded(np.array([1, 0]))
-    (array([[4, 4],
+    (array([[4, 3],
            [3, 5]]), array([[ True, False],
            [ True,  True]]))
     """
@@ -41,11 +41,12 @@ class Ragged:
         return np.diff(self.offsets)
 
     def padded(self, rows: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """The lists of some rows as a rectangle, padded with their first item, and where it is real."""
+        """The lists of some rows as a rectangle, padded with any item, and where it is real."""
         lengths = self.lengths[rows]
         columns = np.arange(max(int(lengths.max(initial=0)), 1))
         real = columns < lengths[:, None]  # (R, K)
-        return self.items[self.offsets[rows][:, None] + np.where(real, columns, 0)], real
+        places = np.where(real, self.offsets[rows][:, None] + columns, 0)
+        return (self.items[places] if len(self.items) else np.zeros(places.shape, dtype=np.int64)), real
 
     def take(self, rows: Integers) -> Ragged:
         """The lists of some rows."""

@@ -38,9 +38,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..dtypes import round_to
 from ..errors import InputError
 from ..network import Affine, Attention, Network
-from ..network.dtypes import round_to
 from ..network.network import rounded
 from ..pieces import Grid
 from ..pieces.slopes import paper_tokens, sampled_slopes

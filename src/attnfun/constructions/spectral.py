@@ -18,9 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Affine, Attention, Network
-from ..network.dtypes import BITS
 from ..network.network import rounded
 from ..pieces.axes import CHECKS, SAMPLES, SHAPES, Axis
 from ..pieces.slopes import paper_tokens, sampled_slopes

@@ -206,7 +206,7 @@ def multiply(a: Jet, b: Jet) -> Jet:
 
 def divide(a: Jet, b: Jet) -> Jet:
     """`y = a / b` from `b_0 y_α = a_α - Σ_{β > 0} b_β y_{α-β}`; nothing is known where b_0 may be zero."""
-    base, slack = a.basis, 8 * ULP
+    base, slack = a.basis, (2 * a.basis.size + 8) * ULP
     shape = np.broadcast_shapes(a.mid.shape, b.mid.shape)
     rest, doubt = np.broadcast_to(a.mid, shape).copy(), np.broadcast_to(a.rad, shape).copy()
     mid, rad = np.zeros(shape), np.zeros(shape)

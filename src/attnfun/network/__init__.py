@@ -1,6 +1,6 @@
 """WEIGHTS: layers as frozen arrays, networks, and what they mean."""
 
-from .dtypes import DTYPES
+from ..dtypes import DTYPES
 from .layers import LAYERS, Affine, Attention, Layer, Softmax
 from .network import Network
 

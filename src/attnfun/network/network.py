@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DTYPES, round_to
 from ..errors import InputError
-from .dtypes import DTYPES, round_to
 from .layers import Attention, Layer
 
 

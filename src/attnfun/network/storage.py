@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..dtypes import held_in
 from ..errors import AttnfunError, FileFormatError
-from .dtypes import held_in
 from .layers import LAYERS, Layer
 from .network import Network
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..network.dtypes import round_to
+from ..dtypes import round_to
 
 Floats = npt.NDArray[np.float64]
 

@@ -47,8 +47,8 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
                 )
             raise InputError(
                 f"in the sup norm the target must be continuous, but it jumps at {describe(box, target.domain)}",
-                got=f"a jump of {spread[row]:.6g}",
-                remedy="Allow eps of at least half the jump, or measure the error in norm=1.",
+                got=f"a jump of at least {spread[row]:.6g}",
+                remedy="Allow an eps of at least half the jump, or measure the error in L_1: norm=1.",
             )
         wide = np.flatnonzero(((spread > jump) | np.isinf(spread)) & ~point)
         wide = wide[np.argsort(-spread[wide], kind="stable")[:KEPT]]

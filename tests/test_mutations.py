@@ -1,0 +1,74 @@
+"""Each safety term is needed: without it, a point beats what is claimed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.certificates import heads
+from attnfun.certificates.branch_and_bound import bound_error
+from attnfun.certificates.enclosure import Encloser
+from attnfun.interval import Interval, directed
+from attnfun.network.reference import run
+
+
+def third_is_enclosed() -> bool:
+    third = Interval(1.0) / Interval(3.0)
+    return Fraction(float(third.lo)) <= Fraction(1, 3) <= Fraction(float(third.hi))
+
+
+def test_outward_rounding(monkeypatch):
+    assert third_is_enclosed()
+    monkeypatch.setattr(directed, "below", lambda value: value)
+    monkeypatch.setattr(directed, "above", lambda value: value)
+    assert not third_is_enclosed()
+
+
+def network_is_enclosed(net: af.Compiled) -> bool:
+    """Does the enclosure of a small box contain the network's values there?"""
+    box = Interval([[0.2]], [[0.2005]])
+    encloser = Encloser(net.network)
+    region, focus = encloser(box.reshape(1, *net.network.shape_in), encloser.start())
+    region, _ = encloser(box.reshape(1, *net.network.shape_in), focus)
+    values = run(net.network, np.linspace(0.2, 0.2005, 50).reshape(-1, *net.network.shape_in))
+    return bool((region.tokens.lo.min() <= values.min()) and (values.max() <= region.tokens.hi.max()))
+
+
+def test_the_tail_of_dropped_tokens(monkeypatch):
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.05, construction="grid")
+    monkeypatch.setattr(heads, "NEGLIGIBLE", 0.5)
+    assert network_is_enclosed(net)
+    lifted = heads._lifted
+    monkeypatch.setattr(heads, "_lifted", lambda average, tail, extreme: lifted(average, 0 * tail, extreme))
+    assert not network_is_enclosed(net)
+
+
+def claimed_and_true(net: af.Compiled) -> tuple[float, float]:
+    """The bound proved in float32, and the largest error of real float32 outputs."""
+    claim = net.certificate.claim
+    points = np.linspace(-1, 1, 4001)
+    true = np.abs(net(points).astype(np.float64) - claim.target.values(points[:, None])[:, 0]).max()
+    return bound_error(claim.target, claim.network, None, time_limit=20).bound, float(true)
+
+
+def test_the_rounding_term(monkeypatch):
+    net = af.compile("sin(6*x)", {"x": (-1, 1)}, options={"tokens": 40}, dtype="float32", construction="spectral")
+    claimed, true = claimed_and_true(net)
+    assert true <= claimed
+    monkeypatch.setattr(heads, "head_error", lambda sizes, spread, *rest: np.zeros((*spread.shape, 2)))
+    monkeypatch.setattr(
+        heads, "linear_error", lambda error, size, weight, *rest: np.zeros((*error.shape[:-2], weight.shape[1], 2))
+    )
+    claimed, true = claimed_and_true(net)
+    assert true > claimed
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rounding_the_input_is_a_part_of_its_own(dtype):
+    net = af.compile("sin(6*x)", {"x": (100, 101)}, 0.05, dtype=dtype)
+    assert net.certificate.parts["input"] > 0
+    grain = 2.0 ** (-53 if dtype == "float64" else -24)
+    assert net.certificate.parts["input"] >= 100 * grain * 0.5  # the target itself moves by its slope times that
