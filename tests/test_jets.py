@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import flint
 import numpy as np
 import pytest
+from scipy.special import erf
 
 from attnfun.certificates import heads
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY
 from attnfun.domain import as_box
-from attnfun.interval import Interval
+from attnfun.interval import Interval, Jet
 from attnfun.interval.jets import variables
+from attnfun.interval.series import SERIES
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
 from attnfun.targets import as_target
@@ -78,3 +81,89 @@ def test_series_bounds_cover_a_tail_far_from_the_data_token(monkeypatch):
     bound = TaylorBounds(target, network, encloser.banks)(box, focus)
     error = abs(run(network, np.zeros((1, 1, 1))).item() - 0.5)
     assert 0.05 < error <= bound[0]
+
+
+ARB = {
+    "exp": ("exp", -2.0, 2.0),
+    "expm1": (lambda t: t.exp() - 1, -2.0, 2.0),
+    "log": ("log", 0.2, 3.0),
+    "log1p": (lambda t: (t + 1).log(), -0.5, 3.0),
+    "sqrt": ("sqrt", 0.2, 3.0),
+    "sin": ("sin", -9.0, 9.0),
+    "cos": ("cos", -9.0, 9.0),
+    "tan": ("tan", -1.2, 1.2),
+    "arctan": ("atan", -4.0, 4.0),
+    "arcsin": ("asin", -0.8, 0.8),
+    "arccos": ("acos", -0.8, 0.8),
+    "sinh": (lambda t: (t.exp() - (-t).exp()) / 2, -2.0, 2.0),
+    "cosh": (lambda t: (t.exp() + (-t).exp()) / 2, -2.0, 2.0),
+    "tanh": (lambda t: (t.exp() - (-t).exp()) / (t.exp() + (-t).exp()), -2.0, 2.0),
+    "erf": ("erf", -2.0, 2.0),
+    "reciprocal": (lambda t: 1 / t, 0.3, 2.0),
+    "square": (lambda t: t * t, -2.0, 2.0),
+}
+DEGREE = 12
+
+
+def arb_coefficients(name: str, x: float) -> list[flint.arb]:
+    """Taylor coefficients at a point in ball arithmetic."""
+    flint.ctx.prec, flint.ctx.cap = 300, DEGREE + 1
+    t = flint.arb_series([flint.arb(x), 1])
+    rule = ARB[name][0]
+    result = getattr(t, rule)() if isinstance(rule, str) else rule(t)
+    return [result[k] for k in range(DEGREE + 1)]
+
+
+def jet_of(name: str, x: Interval) -> Jet:
+    function = erf if name == "erf" else getattr(np, name)
+    return function(variables(x.reshape(-1, 1), DEGREE)[:, 0])
+
+
+def test_every_series_is_checked():
+    assert set(ARB) == set(SERIES)
+
+
+@pytest.mark.parametrize("name", ARB)
+def test_series_at_points_contain_ball_arithmetic(name):
+    low, high = ARB[name][1:]
+    points = np.random.default_rng(0).uniform(low, high, 20)
+    jet = jet_of(name, Interval(points))
+    for row, x in enumerate(points):
+        for k, exact in enumerate(arb_coefficients(name, float(x))):
+            mid, rad = flint.arb(float(jet.mid[row, k])), flint.arb(float(jet.rad[row, k]))
+            assert abs(exact - mid) <= rad
+    assert (jet.rad <= 1e-8 * (np.abs(jet.mid) + np.abs(jet.mid).max(axis=1, keepdims=True))).all()
+
+
+@pytest.mark.parametrize("name", ARB)
+def test_series_over_boxes_contain_those_of_their_points(name):
+    low, high = ARB[name][1:]
+    rng = np.random.default_rng(1)
+    for width in (1e-6, 1e-2, 0.2):
+        start = rng.uniform(low, high - width)
+        jet = jet_of(name, Interval([start], [start + width]))
+        for x in (start, start + 0.37 * width, start + width):
+            for k, exact in enumerate(arb_coefficients(name, float(min(x, start + width)))):
+                assert abs(exact - flint.arb(float(jet.mid[0, k]))) <= flint.arb(float(min(jet.rad[0, k], 1e300)))
+
+
+@pytest.mark.parametrize(("variables_", "degree"), [(1, 8), (2, 5), (3, 4), (5, 2)])
+def test_polynomial_plus_remainder_encloses_the_target(variables_, degree):
+    names = ["a", "b", "c", "d", "e"][:variables_]
+    total = " + ".join(f"{k + 1}*{name}" for k, name in enumerate(names))
+    text = f"sin({total})/(3 + {names[0]}**2) + exp(-{names[-1]})*log(4 + {total}) + sqrt(5 + {total})"
+    target = as_target(text, as_box(dict.fromkeys(names, (-0.2, 0.3))))
+    rng = np.random.default_rng(2)
+    for width in (0.01, 0.1):
+        low = rng.uniform(-0.2, 0.3 - width, (8, variables_))
+        boxes = Interval(low, low + width)
+        at, over = (target.jets(variables(where, degree)) for where in (Interval(boxes.mid), boxes))
+        base = at.basis
+        last = base.degrees == degree
+        mid, rad = np.where(last, over.mid, at.mid)[:, 0], np.where(last, over.rad, at.rad)[:, 0]  # (8, C)
+        points = rng.uniform(low[:, None], low[:, None] + width, (8, 200, variables_))
+        steps = points - boxes.mid[:, None]
+        powers = np.prod(steps[:, :, None, :] ** base.exponents, axis=3)  # (8, 200, C)
+        centre, reach = (powers @ mid[..., None])[..., 0], (np.abs(powers) @ rad[..., None])[..., 0]
+        values = target.values(points.reshape(-1, variables_)).reshape(8, 200)
+        assert (np.abs(values - centre) <= reach + 1e-14).all()
