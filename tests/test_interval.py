@@ -120,6 +120,20 @@ def test_real_powers_contain_every_member(a, b, p, q, s, t):
         assert not (value > flint.arb(float(box.hi)))
 
 
+def test_an_array_of_exponents_treats_whole_ones_as_whole():
+    cubes = Interval([-2.0, 4.0, 4.0], [-1.0, 9.0, 9.0]) ** np.array([3.0, 0.5, -1.0])
+    assert (cubes.lo <= [-8, 2, 1 / 9]).all()
+    assert (cubes.hi >= [-1, 3, 1 / 4]).all()
+    assert np.broadcast_to(cubes.defined, (3,)).all()
+
+
+def test_arguments_that_change_a_ufunc_are_refused():
+    with pytest.raises(Untraceable):
+        np.add(Interval([0.0, 1.0]), 1.0, where=np.array([True, False]))
+    with pytest.raises(Untraceable):
+        np.add.reduce(Interval([0.0, 1.0]), initial=5.0)
+
+
 def test_definedness_is_lost_at_the_edge_of_a_natural_domain():
     assert np.all(np.sqrt(1 - Interval(-1.0, 1.0) ** 2).defined)
     assert not np.all(np.sqrt(Interval(-1.0, 4.0)).defined)

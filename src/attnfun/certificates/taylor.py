@@ -230,7 +230,7 @@ def _moments(layer: Attention, head: int, view: _View, tokens: Pair, radius: Flo
     off = np.maximum(sizes - np.abs(powers), 0.0) + slack * sizes + 1e-300
     span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
     weight = np.where(view.real, np.exp(start), 0.0)
-    error = np.expm1(doubt) + (16 + np.abs(start)) * ULP
+    error = (np.expm1(doubt) + (16 + np.abs(start)) * ULP) * (1 + 1e-9)
     known = np.concatenate([np.ones_like(view.values[..., :1]), view.values], axis=2)  # (B, T, 1+v)
     spread = np.concatenate([np.zeros_like(view.values[..., :1]), view.value_radius], axis=2)
     known, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (known, spread))  # (B, 1, 1+v, T)

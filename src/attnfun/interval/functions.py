@@ -229,9 +229,16 @@ def tan(a: Interval) -> Interval:
 @implements("power", "float_power")
 def power(a: Interval, b: Interval) -> Interval:
     """`a ** b`: whole constant exponents on any base, real exponents on bases that are not negative."""
-    if b.lo.size == 1 and (b.lo == b.hi).all() and float(b.lo.ravel()[0]).is_integer():
-        return _whole_power(a, int(b.lo.ravel()[0]))
-    return _real_power(a, b)
+    whole = (b.lo == b.hi) & (b.lo == np.round(b.lo))
+    exponents = np.unique(b.lo[whole])
+    if len(exponents) == 1 and whole.all():
+        return _whole_power(a, int(exponents[0]))
+    result = _real_power(a, b)
+    for exponent in exponents:
+        here, piece = whole & (b.lo == exponent), _whole_power(a, int(exponent))
+        ends = (np.where(here, getattr(piece, end), getattr(result, end)) for end in ("lo", "hi", "defined"))
+        result = Interval(*ends)
+    return result
 
 
 def _whole_power(a: Interval, exponent: int) -> Interval:

@@ -107,9 +107,9 @@ class Interval:
         name = ufunc.__name__
         if any(hasattr(value, "__array_ufunc__") and not isinstance(value, _NUMBERS) for value in inputs):
             return NotImplemented
-        if method == "reduce" and name == "add":
+        if method == "reduce" and name == "add" and set(kwargs) <= {"axis"}:
             return inputs[0].sum(kwargs.get("axis", 0))
-        if method != "__call__" or name not in UFUNCS or kwargs.get("out") is not None:
+        if method != "__call__" or name not in UFUNCS or kwargs:
             raise Untraceable(f"np.{name} has no interval version")
         return UFUNCS[name](*(as_interval(value) for value in inputs))
 

@@ -99,9 +99,9 @@ class Jet:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Jet:
         name = ufunc.__name__
-        if method == "reduce" and name == "add":
+        if method == "reduce" and name == "add" and set(kwargs) <= {"axis"}:
             return inputs[0].sum(kwargs.get("axis", 0))
-        if method != "__call__" or kwargs.get("out") is not None or (name not in UFUNCS and name not in SERIES):
+        if method != "__call__" or kwargs or (name not in UFUNCS and name not in SERIES):
             raise Untraceable(f"np.{name} has no Taylor series here")
         jets = [value if isinstance(value, Jet) else Jet.constant(self.basis, as_interval(value)) for value in inputs]
         if name in UFUNCS:
