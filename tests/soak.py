@@ -1,4 +1,4 @@
-"""A long attack on certificates: random targets, both constructions, hostile points, real back ends.
+"""A long attack on certificates: random targets, constructions and dtypes, hostile points, real back ends.
 
     python tests/soak.py --minutes 30 --seed 0 --file functions.csv
 
@@ -80,7 +80,7 @@ def from_file(path: Path) -> list[tuple[str, str, dict[str, tuple[float, float]]
 def attempt(formula: str, domain: dict, eps: float, dtype: str, construction: str) -> af.Compiled | None:
     """A certified network, or None."""
     try:
-        net = af.compile(formula, domain, eps, relative=True, dtype=dtype, construction=construction, time_limit=4)
+        net = af.compile(formula, domain, eps, relative=True, dtype=dtype, construction=construction, time_limit=2)
     except af.ToleranceNotMet as missed:
         net = missed.best
     except af.InputError:
@@ -132,7 +132,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--file", type=Path, help="a CSV of name, formula, domain to attack as well")
-    parser.add_argument("--points", type=int, default=4000, help="hostile points of each kind a certificate")
+    parser.add_argument("--points", type=int, default=2500, help="hostile points of each kind a certificate")
     choice = parser.parse_args()
     rng, began = np.random.default_rng(choice.seed), time.monotonic()
     queue = from_file(choice.file) if choice.file else []
@@ -145,17 +145,16 @@ def main() -> int:
             row = rows[family]
             row.targets += 1
             eps = 10.0 ** rng.uniform(-5, -0.7)
-            for dtype in ("float64", "float32"):
-                for construction in ("grid", "spectral"):
-                    net = attempt(formula, domain, eps, dtype, construction)
-                    if net is None:
-                        continue
-                    ratio, points = attack(net, choice.points, row.targets)
-                    row.certificates, row.points = row.certificates + 1, row.points + points
-                    row.worst = max(row.worst, ratio)
-                    if ratio > 1:
-                        row.violations += 1
-                        sys.stderr.write(f"beaten by {ratio}: {formula!r} {domain} {eps} {dtype} {construction}\n")
+            dtype, construction = rng.choice(["float64", "float32"]), rng.choice(["grid", "spectral"])
+            net = attempt(formula, domain, eps, dtype, construction)
+            if net is None:
+                continue
+            ratio, points = attack(net, choice.points, row.targets)
+            row.certificates, row.points = row.certificates + 1, row.points + points
+            row.worst = max(row.worst, ratio)
+            if ratio > 1:
+                row.violations += 1
+                sys.stderr.write(f"beaten by {ratio}: {formula!r} {domain} {eps} {dtype} {construction}\n")
     report(rows, choice.minutes, choice.seed)
     return int(any(row.violations for row in rows.values()))
 

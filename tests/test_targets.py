@@ -168,6 +168,12 @@ def test_a_lipschitz_constant_must_be_a_number(bad):
         af.compile(np.sin, (0, 1), 0.1, lipschitz=bad)
 
 
+def test_a_function_that_branches_is_told_so_and_offered_a_declaration():
+    certificate = af.compile(lambda x: x if x.sum() > 0 else -x, (0.5, 1.0), 0.5).certificate
+    assert certificate.status is af.Status.ESTIMATED
+    assert "declare lipschitz=" in certificate.assumptions[0]
+
+
 def test_things_that_are_no_targets_are_refused():
     with pytest.raises(af.InputError, match="formula in text or a function"):
         af.compile(3.0, (0, 1), 0.1)

@@ -46,6 +46,9 @@ def compile_command(
     budget: Annotated[int, typer.Option(help="Memory tokens allowed.")] = BUDGET,
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = 60.0,
     relative: Annotated[bool, typer.Option("--relative", help="eps is a fraction of the largest value.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder for the state of an interrupted proof; run again to go on.")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (png, pdf, svg).")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -60,6 +63,7 @@ def compile_command(
             construction=construction,
             budget=budget,
             time_limit=time_limit,
+            checkpoint=checkpoint,
             progress=lambda p: status.update(f"proving: bound {p.bound:.3g}, {p.boxes} boxes"),
         )
     if output is not None:

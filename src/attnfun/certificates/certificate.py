@@ -174,4 +174,5 @@ class Certificate:
             "parts: " + ", ".join(f"{name} {part:.3g}" for name, part in self.parts.items()),
             f"largest error found: {self.found:.6g}",
         ]
-        return "\n".join(lines + [f"assumes: {line}" for line in self.assumptions])
+        word = "note" if self.status is Status.ESTIMATED else "assumes"
+        return "\n".join(lines + [f"{word}: {line}" for line in self.assumptions])

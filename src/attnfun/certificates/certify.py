@@ -57,7 +57,7 @@ def certify(
             bound=found,
             status=Status.ESTIMATED,
             parts={"construction": found},
-            assumptions=(),
+            assumptions=target.assumptions if target.status is Status.ESTIMATED else (),
             found=found,
             effort={"boxes": 0, "points": spent},
             **common,

@@ -36,8 +36,8 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None) -> Ta
         return Lipschitz(function, float(lipschitz), domain, function.output_shape)
     try:
         function.on_intervals(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
-    except (Untraceable, TypeError, AttributeError, ValueError, IndexError):
-        return BlackBox(function)
+    except (Untraceable, TypeError, AttributeError, ValueError, IndexError) as reason:
+        return BlackBox(function, str(reason))
     return Traced(function)
 
 

@@ -126,8 +126,11 @@ class BlackBox(Target):
 
     status = Status.ESTIMATED
 
-    def __init__(self, function: PythonFunction) -> None:
+    def __init__(self, function: PythonFunction, reason: str) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
+        self.assumptions = (
+            f"{function.name} could not be traced ({reason}): declare lipschitz= for a conditional certificate",
+        )
 
     def values(self, rows: Floats) -> Floats:
         """Call the function."""
