@@ -80,7 +80,9 @@ def from_file(path: Path) -> list[tuple[str, str, dict[str, tuple[float, float]]
 def attempt(formula: str, domain: dict, eps: float, dtype: str, construction: str) -> af.Compiled | None:
     """A certified network, or None."""
     try:
-        net = af.compile(formula, domain, eps, relative=True, dtype=dtype, construction=construction, time_limit=2)
+        net = af.compile(
+            formula, domain, eps, relative=True, dtype=dtype, construction=construction, time_limit=2, budget=5000
+        )
     except af.ToleranceNotMet as missed:
         net = missed.best
     except af.InputError:
