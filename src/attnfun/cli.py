@@ -88,8 +88,8 @@ def verify(
     _print(again.as_dict() if as_json else f"{file}: holds again\n{again}")
 
 
-@app.command(context_settings={"ignore_unknown_options": True})
-def eval(
+@app.command("eval", context_settings={"ignore_unknown_options": True})
+def evaluate(
     file: FileArgument,
     points: Annotated[
         list[str] | None, typer.Argument(help="Points, as 0.5,-1 (coordinates separated by commas).")
