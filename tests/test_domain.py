@@ -28,6 +28,8 @@ def test_all_the_ways_to_write_a_domain():
         (math.nan, 1),
         (0, math.inf),
         (-1e308, 1e308),
+        (0, 1e-300),
+        (0, 1e200),
         {"x": (2, 1)},
         {"x": 3},
         {"x": ("a", "b")},

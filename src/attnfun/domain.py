@@ -12,6 +12,8 @@ import numpy.typing as npt
 from .errors import InputError
 
 Outside = Literal["raise", "clip", "allow"]
+NARROWEST, WIDEST = 1e-100, 1e100
+"""Widths whose squares and their inverses are ordinary floats."""
 OUTSIDE: tuple[Outside, ...] = ("raise", "clip", "allow")
 
 
@@ -52,6 +54,12 @@ class Box:
                     f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",
                     got=f"({low[index]:g}, {high[index]:g})",
                     remedy="Swap the ends, or widen an empty interval.",
+                )
+            if not NARROWEST <= float(high[index]) - float(low[index]) <= WIDEST:
+                raise InputError(
+                    f"each interval of a domain must have a width from {NARROWEST:g} to {WIDEST:g}",
+                    got=f"({low[index]:g}, {high[index]:g})",
+                    remedy="Rescale the variable.",
                 )
         low.setflags(write=False)
         high.setflags(write=False)

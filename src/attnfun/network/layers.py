@@ -24,7 +24,11 @@ def _freeze(layer: object) -> None:
         if isinstance(value, np.ndarray):
             array = np.array(value, dtype=np.float64)
             if not np.isfinite(array).all():
-                raise InputError(f"{type(layer).__name__}.{field.name} must be finite")
+                raise InputError(
+                    f"the weights {type(layer).__name__}.{field.name} must be finite",
+                    got="an overflow",
+                    remedy="Rescale the target or its domain, or use float64.",
+                )
             array.setflags(write=False)
             object.__setattr__(layer, field.name, array)
 
