@@ -25,10 +25,10 @@ _PROBES = 3
 
 
 class PythonFunction:
-    """A user's function called safely: shapes checked, evaluations counted, errors explained."""
+    """A user's function called safely: shapes checked, errors explained."""
 
     def __init__(self, function: Function, domain: Box) -> None:
-        self.function, self.domain, self.evaluations = function, domain, 0
+        self.function, self.domain = function, domain
         probes = domain.sample(_PROBES, np.random.default_rng(0))
         self.output_shape = self._call(probes).shape[1:]
         if len(self.output_shape) > 2 or 0 in self.output_shape:
@@ -66,7 +66,6 @@ class PythonFunction:
 
     def _call(self, rows: Floats) -> Floats:
         points = self.domain.unflatten(rows)
-        self.evaluations += len(rows)
         try:
             with np.errstate(all="ignore"):
                 result = np.asarray(self.function(points))
