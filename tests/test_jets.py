@@ -10,7 +10,7 @@ from scipy.special import erf
 from attnfun.certificates import heads
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.taylor import TaylorBounds
-from attnfun.constructions import REGISTRY
+from attnfun.constructions import REGISTRY, Wish
 from attnfun.domain import as_box
 from attnfun.interval import Interval, Jet
 from attnfun.interval.jets import variables
@@ -45,7 +45,7 @@ def test_series_bounds_hold_across_a_kink(text, construction):
     """The centre of the box sees one side of the kink only; the bound must cover the other too."""
     domain = as_box({"x": (-1, 0.7)})
     target, theorem = as_target(text, domain), REGISTRY[construction]
-    network = theorem.build(target, theorem.plan(target, None, 100, {"tokens": 30}), "float64")
+    network = theorem.build(target, theorem.plan(target, Wish(None, 100, {"tokens": 30})), "float64")
     encloser = Encloser(network)
     for low, high in [(0.096, 0.11), (0.05, 0.2), (0.08, 0.102)]:
         box = Interval([[low]], [[high]])

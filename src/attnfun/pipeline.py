@@ -14,7 +14,7 @@ import numpy as np
 
 from .certificates import Claim, Effort, Progress, certify
 from .compiled import Compiled
-from .constructions import Construction, Plan, candidates
+from .constructions import Construction, Plan, Wish, candidates
 from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .network import DTYPES
@@ -102,7 +102,7 @@ def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[C
     if len(theorems) == 1:
         return theorems
     aim = ask.first_aim(target.domain)
-    plans = [theorem.plan(target, aim, ask.budget, ask.options_of(theorem)) for theorem in theorems]
+    plans = [theorem.plan(target, ask.wish(theorem, aim)) for theorem in theorems]
     promised = [aim is None or plan.a_priori <= aim for plan in plans]
     order = sorted(range(len(plans)), key=lambda k: (not promised[k], plans[k].tokens))
     return [theorems[k] for k in order]
@@ -112,7 +112,7 @@ def pursue(theorem: Construction, target: Target, ask: Request) -> Compiled:
     """Plan, build and certify, aiming closer until the certificate meets the tolerance."""
     aim, last = ask.first_aim(target.domain), None
     while True:
-        plan = theorem.plan(target, aim, ask.budget, ask.options_of(theorem))
+        plan = theorem.plan(target, ask.wish(theorem, aim))
         if plan.tokens > ask.budget:
             raise _over_budget(ask, target, theorem, plan)
         result = _realise(ask, target, theorem, plan)
@@ -152,11 +152,11 @@ class Request:
         _require(self.effort.time_limit > 0, "time_limit must be a number of seconds > 0", self.effort.time_limit)
         _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
 
-    def options_of(self, theorem: Construction) -> dict[str, Any]:
-        """The options, if the theorem knows them all."""
+    def wish(self, theorem: Construction, aim: float | None) -> Wish:
+        """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
         _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
-        return self.options
+        return Wish(aim, self.budget, self.options, self.dtype, float(self.norm))
 
     def fitted(self, target: Target) -> Request:
         """Make a relative tolerance absolute."""
@@ -231,7 +231,7 @@ def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
 def _over_budget(ask: Request, target: Target, theorem: Construction, plan: Plan) -> ToleranceNotMet:
     """The error for a tolerance beyond the budget, with the best network within it (estimated only)."""
     within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
-    best = _realise(within, target, theorem, theorem.plan(target, None, ask.budget, within.options))
+    best = _realise(within, target, theorem, theorem.plan(target, within.wish(theorem, None)))
     return ToleranceNotMet(
         f"eps={ask.eps:g} needs about {plan.tokens:.6g} tokens with the construction {theorem.name}",
         got=f"budget={ask.budget}, with which the {best.certificate.headline}",

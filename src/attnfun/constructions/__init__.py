@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from ..targets import Target
-from .base import Construction, Plan
+from .base import Construction, Plan, Wish
 from .grid import GridConstruction
 from .spectral import SpectralConstruction
 
@@ -13,7 +13,7 @@ REGISTRY: dict[str, Construction] = {
 }
 """Every construction by its public name."""
 
-__all__ = ["REGISTRY", "Construction", "Plan", "candidates"]
+__all__ = ["REGISTRY", "Construction", "Plan", "Wish", "candidates"]
 
 
 def candidates(name: str, target: Target) -> list[Construction]:

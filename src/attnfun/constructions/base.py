@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar
 
 from ..network import Network
 from ..targets import Target
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a construction is asked to plan for."""
+
+    aim: float | None
+    """The largest error wanted, in exact arithmetic; None when a size is asked for in the options."""
+    budget: int
+    """Memory tokens allowed."""
+    options: dict[str, Any] = field(default_factory=dict)
+    dtype: str = "float64"
+    norm: float = inf
+    """inf, or the p of L_p."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +52,8 @@ class Construction(ABC):
         return True
 
     @abstractmethod
-    def plan(self, target: Target, aim: float | None, budget: int, options: dict[str, Any]) -> Plan:
-        """Choose sizes whose predicted error is `aim`, or those asked for in `options` when it is None."""
+    def plan(self, target: Target, wish: Wish) -> Plan:
+        """Choose sizes whose predicted error is `wish.aim`, or those asked for in its options when that is None."""
 
     @abstractmethod
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ from ..pieces import Grid
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
-from .base import Construction, Plan
+from .base import Construction, Plan, Wish
 
 Floats = npt.NDArray[np.float64]
 
@@ -75,18 +75,18 @@ class GridConstruction(Construction):
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm), with a sharper bound"
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma"})
 
-    def plan(self, target: Target, aim: float | None, budget: int, options: dict[str, Any]) -> Plan:
+    def plan(self, target: Target, wish: Wish) -> Plan:
         """Spacings that balance the axes: `L_k h_k` equal, their sum what `aim` allows."""
-        gamma = float(options.get("gamma", GAMMA))
+        gamma = float(wish.options.get("gamma", GAMMA))
         if not gamma >= GAMMA:
             raise InputError(f"options gamma must be at least {GAMMA:g} for the grid's bound", got=gamma)
         relative, error, slope = _balanced_spacing(target)
-        if aim is None:
-            grid = _with_tokens(target, relative, int(options.get("tokens", 0)), budget)
+        if wish.aim is None:
+            grid = _with_tokens(target, relative, int(wish.options.get("tokens", 0)), wish.budget)
         elif error == 0:
             grid = Grid(target.domain, (1,) * target.domain.size)
         else:
-            grid = Grid.with_spacing(target.domain, relative * (aim / error))
+            grid = Grid.with_spacing(target.domain, relative * (wish.aim / error))
         scale = float(np.max(grid.spacing / relative, where=np.isfinite(relative), initial=0.0))
         return Plan(grid.size, scale * error, GridDetails(grid, gamma, slope))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ from ..pieces.axes import CHECKS, SAMPLES, SHAPES, Axis
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
-from .base import Construction, Plan
+from .base import Construction, Plan, Wish
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,8 +57,9 @@ class SpectralConstruction(Construction):
         """Few variables; a declared Lipschitz constant alone proves nothing about solved values."""
         return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz)
 
-    def plan(self, target: Target, aim: float | None, budget: int, options: dict[str, Any]) -> Plan:
+    def plan(self, target: Target, wish: Wish) -> Plan:
         """The fewest tokens per axis that follow random lines to within a share of `aim`."""
+        aim, budget, options = wish.aim, wish.budget, wish.options
         size, most = target.domain.size, LARGEST
         if aim is None:
             tokens = int(options.get("tokens", 0))
