@@ -8,12 +8,15 @@ import pytest
 from scipy.special import erf
 
 from attnfun.certificates import heads
+from attnfun.certificates.arb_jets import Rough, arb, evaluate, precision
+from attnfun.certificates.arb_jets import jets as algebra_of
+from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
-from attnfun.domain import as_box
+from attnfun.domain import Box, as_box
 from attnfun.interval import Interval, Jet
-from attnfun.interval.jets import variables
+from attnfun.interval.jets import multiply, variables
 from attnfun.interval.series import SERIES
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
@@ -167,3 +170,78 @@ def test_polynomial_plus_remainder_encloses_the_target(variables_, degree):
         centre, reach = (powers @ mid[..., None])[..., 0], (np.abs(powers) @ rad[..., None])[..., 0]
         values = target.values(points.reshape(-1, variables_)).reshape(8, 200)
         assert (np.abs(values - centre) <= reach + 1e-14).all()
+
+
+def bank_of(keys: list[list[float]], values: list[float]) -> Network:
+    """One head on (x, 1) with these keys and values."""
+    select = np.eye(3)
+    head = Attention(
+        query=np.eye(2)[None],
+        query_bias=np.zeros((1, 2)),
+        key=select[None, :, :2],
+        key_bias=np.zeros((1, 2)),
+        value=select[None, :, 2:],
+        value_bias=np.zeros((1, 1)),
+        output=np.ones((1, 1, 1)),
+        output_bias=np.zeros(1),
+        memory=np.hstack([np.array(keys), np.array(values)[:, None]]),
+    )
+    return Network((Affine.tokenwise(np.eye(1, 2), np.array([0.0, 1.0])), head), 1, "float64")
+
+
+def test_a_weight_that_underflows_at_the_centre_counts_at_the_corner():
+    """e^-745 is no float, but on the far side of the box the same token has weight e^-36 and value 1e16."""
+    network, target = bank_of([[0.0, 0.0], [709.0, -745.2]], [0.0, 1e16]), as_target("0*x", as_box({"x": (-1, 1)}))
+    at_corner = abs(run(network, np.ones((1, 1, 1))).item())
+    outcome = bound_error(target, network, None)
+    assert 1 < at_corner <= outcome.bound
+    assert at_corner <= outcome.parts["construction"] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "text", ["(1e-200*x)*(1e-200*x)*1e300*1e300", "exp(-500*(2 + x))*exp(-500*(2 + x))*1e300*1e300"]
+)
+def test_a_product_too_small_for_a_float_is_not_zero(text):
+    target, point = as_target(text, as_box({"x": (-1, 1)})), [[arb(-0.9)]]
+    with precision():
+        exact = float(evaluate(target.program, algebra_of(1, 0), point)[0][0])
+    assert exact > 1e100
+    assert exact <= bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, time_limit=5).bound
+
+
+def test_an_lp_bound_does_not_underflow():
+    target = as_target("1e-200 + 0*x", as_box({"x": (0, 1)}))
+    assert bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, norm=2, time_limit=5).bound >= 1e-200
+
+
+@pytest.mark.parametrize("text", ["abs(y)", "min(y, 0)", "max(0, y)", "min(0, y)", "max(y, 0)"])
+def test_functions_that_only_touch_say_nothing_of_each_other(text):
+    """Where both orders hold, at a single point, the series of either function may be wrong: nothing is known."""
+    target = as_target(text, as_box({"y": (-1, 1)}))
+    at = variables(Interval([[0.0], [0.5]]), 4)
+    square = multiply(at, at)
+    assert not square.value.magnitude[0].any()
+    series = target.jets(-square)
+    assert np.isinf(series.rad[0]).all()
+    assert np.isfinite(series.rad[1]).all()
+    with precision(), pytest.raises(Rough):
+        evaluate(target.program, algebra_of(1, 2), [[arb(0), arb(0), arb(-1)]])
+
+
+def test_self_attention_without_memory_is_bounded():
+    """Two tokens that look at each other only: close to the identity at no point, yet bounded."""
+    one, none = np.ones((1, 1, 1)), np.zeros((1, 1))
+    head = Attention(one, none, one, none, one, none, one, np.zeros(1), np.zeros((0, 1)), attends_data=True)
+    network = Network((head,), 2, "float64")
+    domain = Box([[-1.0], [-1.0]], [[1.0], [1.0]])
+    target = as_target(lambda X: X, domain)
+    points = domain.sample(2000, np.random.default_rng(0)).reshape(-1, 2, 1)
+    largest = np.abs(run(network, points) - points).max()
+    bound = bound_error(target, network, None).bound
+    assert largest <= bound <= 1.1 * largest
+
+
+def test_a_traced_function_may_ask_for_axes():
+    target = as_target(lambda p: np.sum(p * p, axis=p.ndim - 1), as_box([(-1, 1)] * 2))
+    series = target.jets(variables(Interval([[0.25, -0.5]]), 2))
+    np.testing.assert_allclose(series.mid[0, 0], [0.3125, 0.5, -1.0, 1.0, 0.0, 1.0])

@@ -240,13 +240,18 @@ def _operate(algebra: Jets, kind: str, args: list[Jet]) -> Jet:
 
 
 def _absolute(algebra: Jets, f: Jet) -> Jet:
-    if f[0] >= 0:
+    if f[0] >= 0 and not _meet(algebra, f[0]):
         return f
-    if f[0] <= 0:
+    if f[0] <= 0 and not _meet(algebra, f[0]):
         return algebra.negate(f)
     if algebra.order:
         raise Rough
     return [hull(f[0].abs_lower(), f[0].abs_upper())]
+
+
+def _meet(algebra: Jets, difference: arb) -> bool:
+    """Are two functions equal here, so that their order says nothing of their series?"""
+    return algebra.order > 0 and difference.is_zero()
 
 
 def _sign(algebra: Jets, value: arb) -> arb:
@@ -261,9 +266,10 @@ def _sign(algebra: Jets, value: arb) -> arb:
 
 def _extreme(algebra: Jets, f: Jet, g: Jet, largest: bool) -> Jet:
     """The larger (or the smaller) of two."""
-    if f[0] >= g[0]:
+    meet = _meet(algebra, f[0] - g[0])
+    if f[0] >= g[0] and not meet:
         return f if largest else g
-    if f[0] <= g[0]:
+    if f[0] <= g[0] and not meet:
         return g if largest else f
     if algebra.order:
         raise Rough

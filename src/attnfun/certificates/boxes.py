@@ -42,7 +42,7 @@ class Boxes:
     @property
     def volume(self) -> Floats:
         """Volumes, rounded up, (B,)."""
-        return np.prod(self.hi - self.lo, axis=1) * (1 + 4 * self.lo.shape[1] * ULP)
+        return np.prod(self.hi - self.lo, axis=1) * (1 + 4 * self.lo.shape[1] * ULP) + 1e-300
 
     def take(self, rows: Integers) -> Boxes:
         """Some of the boxes."""

@@ -89,7 +89,7 @@ class _Ledger:
         if isinf(self.norm):
             return errors
         volume = boxes.volume.reshape(-1, *[1] * (errors.ndim - 1))
-        return errors**self.norm * volume * (1 + 1e-12)
+        return errors**self.norm * volume * (1 + 1e-12) + 1e-300  # neither power nor product may underflow
 
     def merge(self, start: Floats | float, contributions: Floats) -> Floats:
         """Combine contributions (B, ...) of boxes with what is there."""

@@ -92,9 +92,13 @@ class Bank:
 
     @classmethod
     def of(cls, layer: Attention, head: int, arithmetic: Arithmetic) -> Bank:
-        """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network."""
-        keys = _project(layer.memory, layer.key[head], layer.key_bias[head], arithmetic)
-        return cls(*keys, *_project(layer.memory, layer.value[head], layer.value_bias[head], arithmetic))
+        """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network.
+
+        Where there is no memory, one row of zeros stands in; it is never in play.
+        """
+        memory = layer.memory if len(layer.memory) else np.zeros((1, layer.memory.shape[1]))
+        keys = _project(memory, layer.key[head], layer.key_bias[head], arithmetic)
+        return cls(*keys, *_project(memory, layer.value[head], layer.value_bias[head], arithmetic))
 
     @property
     def highest(self) -> Floats:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from ..interval import Interval, Jet
 from ..interval.directed import ULP
-from ..interval.jets import divide, exp, multiply, variables
+from ..interval.jets import TINY, divide, exp, multiply, variables
 from ..interval.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
@@ -193,7 +193,7 @@ def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> Jet:
     size = np.abs(q.mid[..., :known])
     mid[..., :known] = view.relative @ q.mid[..., :known]
     rad[..., :known] = np.abs(view.relative) @ (slack * size + q.rad[..., :known] * (1 + slack))
-    rad[..., :known] += view.key_radius @ (size + q.rad[..., :known]) * (1 + slack)
+    rad[..., :known] += view.key_radius @ (size + q.rad[..., :known]) * (1 + slack) + TINY
     return Jet(base, mid, rad, q.degree)
 
 
@@ -205,15 +205,16 @@ def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, J
     slack = (view.values.shape[1] + 4) * ULP
     across, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (view.values, view.value_radius))  # (B, 1, v, T)
     rad = np.abs(across) @ (weights.rad * (1 + slack) + slack * np.abs(weights.mid))
-    rad += spread @ (np.abs(weights.mid) + weights.rad) * (1 + slack)
+    rad += spread @ (np.abs(weights.mid) + weights.rad) * (1 + slack) + TINY
     return Jet(weights.basis, across @ weights.mid, rad), weights.sum(2)
 
 
 def _moments(layer: Attention, head: int, view: _View, tokens: Pair, radius: Floats) -> list[tuple[Jet, Jet]]:
     """The same sums for scores affine in x, at the centres and over the boxes at once.
 
-    `e^{s + a·t}` has the coefficients `e^s a^α/α!`, so the sums are moments of the slopes a_j. Over a box the factor
-    `e^{a·t}` lies between `e^{-ρ}` and `e^{ρ}`, ρ = Σ_k |a_k| r_k: midpoint cosh ρ and radius sinh ρ times e^s.
+    `e^{s + a·t}` has the coefficients `e^s a^α/α!`, so the sums are moments of the slopes a_j. Over a box the weight
+    lies between `e^{s - ρ}` and `e^{s + ρ}`, ρ = Σ_k |a_k| r_k; ρ = 0 at the centre. The two ends are computed each on
+    its own: e^s may underflow where e^{s + ρ} matters.
     """
     scores = _scores(layer, head, view, tokens[0])
     base, size = scores.basis, tokens[0].basis.variables
@@ -227,23 +228,21 @@ def _moments(layer: Attention, head: int, view: _View, tokens: Pair, radius: Flo
         np.multiply(powers[:, :, before], slopes[axis] / count, out=powers[:, :, k])
         np.multiply(sizes[:, :, before], most[axis] / count, out=sizes[:, :, k])
     slack = (4 * base.degree + 2 * start.shape[2] + 16) * ULP
-    off = np.maximum(sizes - np.abs(powers), 0.0) + slack * sizes + 1e-300
+    off = np.maximum(sizes - np.abs(powers), 0.0) + slack * sizes + TINY
     span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
-    weight = np.where(view.real, np.exp(start), 0.0)
-    error = (np.expm1(doubt) + (16 + np.abs(start)) * ULP) * (1 + 1e-9)
     known = np.concatenate([np.ones_like(view.values[..., :1]), view.values], axis=2)  # (B, T, 1+v)
     spread = np.concatenate([np.zeros_like(view.values[..., :1]), view.value_radius], axis=2)
     known, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (known, spread))  # (B, 1, 1+v, T)
     results = []
-    for mid, rad in (
-        (weight, weight * error),
-        (weight * np.cosh(span), weight * (np.sinh(span) + error * np.exp(span))),
-    ):
-        mid, rad = mid[:, :, None], (rad * (1 + slack) + 1e-300 * (rad > 0))[:, :, None]  # (B, n, 1, T)
+    for reach in (np.zeros_like(span), span):
+        light, heavy = np.exp(start - reach), np.exp(start + reach)
+        error = (np.expm1(doubt) + (16 + np.abs(start) + reach) * ULP) * (1 + 1e-9)
+        mid, rad = (light + heavy) / 2, ((heavy - light) / 2 + error * heavy) * (1 + slack) + TINY
+        mid, rad = (np.where(view.real, part, 0.0)[:, :, None] for part in (mid, rad))  # (B, n, 1, T)
         sums = (mid * known) @ np.swapaxes(powers, 2, 3)  # (B, n, 1+v, C)
         reach = np.abs(known) * rad + spread * (mid + rad)
         radii = (np.abs(known) * mid) @ np.swapaxes(off, 2, 3) + reach @ np.swapaxes(sizes, 2, 3) * (1 + slack)
-        radii += slack * np.abs(sums)
+        radii += slack * np.abs(sums) + TINY
         results.append((Jet(base, sums[:, :, 1:], radii[:, :, 1:]), Jet(base, sums[:, :, 0], radii[:, :, 0])))
     return results
 

@@ -5,7 +5,8 @@ and radius. Operations enclose the coefficients of the result: running a formula
 its Taylor coefficients there; running it on variables whose constant term is the whole box encloses the coefficients at
 every point of the box, and those of top degree are the Lagrange remainder.
 
-A radius that is not finite means that nothing is known of a coefficient (a kink, a pole).
+A radius that is not finite means that nothing is known of a coefficient (a kink, a pole). A product too small for a
+float is not nothing: wherever neither factor is exactly zero, the radius is at least `TINY`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from .interval import Interval, Untraceable, as_interval
 from .series import SERIES, Coefficients, power
 
 UFUNCS: dict[str, Callable[..., Jet]] = {}
+
+TINY = 1e-300
+"""More than all that underflow can take from a sum of products."""
+LEAST = 1e-150
+"""Sizes below this are taken for it, so that no product of two of them underflows."""
 
 
 class Jet:
@@ -55,6 +61,11 @@ class Jet:
         return self.mid.shape[:-1]
 
     @property
+    def ndim(self) -> int:
+        """Number of axes of the array of series."""
+        return self.mid.ndim - 1
+
+    @property
     def value(self) -> Interval:
         """The constant terms."""
         mid, rad = self.mid[..., 0], self.rad[..., 0]
@@ -85,8 +96,9 @@ class Jet:
         with np.errstate(invalid="ignore"):
             reach = np.swapaxes(np.swapaxes(slack * np.abs(self.mid) + self.rad, -1, -2) @ np.abs(weight), -1, -2)
         rad = reach * (1 + slack)
+        rad[..., : self.basis.count(self.degree)] += TINY
         mid[..., 0] += bias
-        rad[..., 0] += slack * np.abs(bias) + 5e-324
+        rad[..., 0] += slack * np.abs(bias)
         return Jet(self.basis, mid, rad, self.degree)
 
     def sum(self, axis: int, out: None = None) -> Jet:
@@ -112,6 +124,8 @@ class Jet:
         del types
         if function in (np.stack, np.concatenate):
             return join(*args, **kwargs, function=function)
+        if function is np.sum:
+            return args[0].sum(*args[1:], **kwargs)
         raise Untraceable(f"np.{function.__name__} has no Taylor series here")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -197,11 +211,16 @@ def multiply(a: Jet, b: Jet) -> Jet:
     """Product. With sizes |mid| + rad, the radius is the excess of the product of sizes, rounding added."""
     base, degrees = a.basis, (a.degree, b.degree)
     size_a, size_b = np.abs(a.mid), np.abs(b.mid)
-    with np.errstate(invalid="ignore", over="ignore"):
-        most = convolve(base, size_a + a.rad, size_b + b.rad, *degrees)
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        most = convolve(base, _normal(size_a + a.rad), _normal(size_b + b.rad), *degrees)
         least = convolve(base, size_a, size_b, *degrees)
-        rad = np.maximum(most - least, 0.0) + (2 * base.size + 8) * ULP * most + 1e-300 * (most > 0)
+        rad = np.maximum(most - least, 0.0) + (2 * base.size + 8) * ULP * most + TINY * (most > 0)
         return Jet(base, convolve(base, a.mid, b.mid, *degrees), rad, sum(degrees))
+
+
+def _normal(size: Floats) -> Floats:
+    """Sizes, none of them between zero and LEAST."""
+    return np.where(size > 0, np.maximum(size, LEAST), size)
 
 
 def divide(a: Jet, b: Jet) -> Jet:
@@ -216,8 +235,8 @@ def divide(a: Jet, b: Jet) -> Jet:
         room = np.where(room > 0, room * (1 - slack), np.nan)
         for k in range(base.size):
             mid[..., k] = rest[..., k] / b.mid[..., 0]
-            rad[..., k] = (doubt[..., k] + np.abs(mid[..., k]) * (b.rad[..., 0] + slack * size[..., 0])) / room
-            rad[..., k] = rad[..., k] * (1 + slack) + 1e-300
+            rad[..., k] = (doubt[..., k] + np.abs(mid[..., k]) * (b.rad[..., 0] + slack * size[..., 0]) + TINY) / room
+            rad[..., k] = rad[..., k] * (1 + slack) + TINY
             places = base.products[k][1:]
             others, spread = b.mid[..., 1 : len(places) + 1], b.rad[..., 1 : len(places) + 1]
             term = mid[..., k, None] * others
@@ -258,14 +277,18 @@ def exp(a: Jet) -> Jet:
             count = float(base.exponents[k, axis])
             slope, spread = a.mid[..., 1 + axis] / count, a.rad[..., 1 + axis] / count
             mid[..., k] = mid[..., before] * slope
-            most = (np.abs(mid[..., before]) + rad[..., before]) * (np.abs(slope) + spread)
-            rad[..., k] = np.maximum(most - np.abs(mid[..., k]), 0.0) + slack * most + 1e-300 * (most > 0)
+            most = _normal(np.abs(mid[..., before]) + rad[..., before]) * _normal(np.abs(slope) + spread)
+            rad[..., k] = np.maximum(most - np.abs(mid[..., k]), 0.0) + slack * most + TINY * (most > 0)
     return Jet(base, mid, rad)
 
 
 def _pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:
-    """`a` where `first`, `b` where `second`; where neither is certain, only the constant term is known."""
-    base = a.basis
+    """`a` where `first`, `b` where `second`; nothing is known where neither is certain.
+
+    Nor where both are: two functions that meet at the centre of a box need not agree around it.
+    """
+    base, both = a.basis, first & second
+    first, second = first & ~both, second & ~both
     mid = np.where(first[..., None], a.mid, np.where(second[..., None], b.mid, 0.0))
     rad = np.where(first[..., None], a.rad, np.where(second[..., None], b.rad, np.inf))
     return Jet(base, mid, rad, max(a.degree, b.degree) if (first | second).all() else None)
