@@ -52,6 +52,7 @@ CASES = [
     Case("uncentred", "x**2/y", {"x": (100, 101), "y": (1, 2)}, 150.0),
     Case("vector", "[exp(-x**2), x*y]", {"x": (0, 1), "y": (0, 2)}, 0.2),
     Case("kink", "abs(x - 0.2) + min(x, 0.1)", {"x": (-1, 1)}, 0.05),
+    Case("branches", "where(x < 0.2 and x < y, 0.2 - x, max(0.2 - x, x - y))", {"x": (0, 1), "y": (0.5, 1)}, 0.1),
     Case("root", "sqrt(x)", {"x": (0, 1)}, 0.05),
     Case("unused variable", "cos(x)", {"x": (0, 1), "y": (0, 1)}, 0.05),
     Case("constant", "pi/4", {"x": (0, 1)}, 0.01),

@@ -193,6 +193,8 @@ FORMULAS = [
     ("abs(x - 0.3) + sign(x + 2)*max(x, 5*x, -2) - min(x, 3)", 0.7),
     ("sqrt(2 + x)**3/(x + 3)**-2 + (x + 1.5)**0.3 + 2**x + (x + 2)**x", 0.1),
     ("pi*x + e - 0.1 + 1_0.5e-1 + 0x10*x**2", 0.2),
+    ("where(x > 0.3 and not x >= 2 or x < -9, x*x, 0.39 - x)", 0.7),
+    ("where(-1 < x <= 0.3, 1, x)", 0.2),
 ]
 
 
@@ -216,7 +218,9 @@ def test_formulas_are_enclosed(text, middle):
                 assert np.abs(polynomial - values).max() <= remainder + 1e-12
 
 
-@pytest.mark.parametrize("text", ["sqrt(x)", "x**0.5", "abs(x)", "min(x, 2*x)", "sign(x)", "asin(1 - abs(x))"])
+@pytest.mark.parametrize(
+    "text", ["sqrt(x)", "x**0.5", "abs(x)", "min(x, 2*x)", "sign(x)", "asin(1 - abs(x))", "where(x < 0.1, 1, x)"]
+)
 def test_ranges_reach_over_kinks_and_up_to_edges(text):
     target = Expression(text, LINE)
     with precision():

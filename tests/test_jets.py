@@ -22,7 +22,7 @@ from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
 from attnfun.targets import as_target
 
-KINKS = ["abs(x)", "sign(x)", "min(x, 0)", "max(0, x)"]
+KINKS = ["abs(x)", "sign(x)", "min(x, 0)", "max(0, x)", "where(x <= 0, 1, cos(x))"]
 AFTERWARDS = ["{}", "2*{}", "{}*2", "x*{}", "{}*{}", "-3*(1 - 2*{})", "sin(2*{})", "(2*{})**2", "exp({}*0.5)/(3 + x)"]
 
 

@@ -37,6 +37,9 @@ def value(text: str, **variables: float) -> float:
         ("sinh(x)*cosh(x)*tanh(x)", math.sinh(0.3) * math.cosh(0.3) * math.tanh(0.3)),
         ("1e-3 + 1_000*x + 0x10", 0.001 + 300 + 16),
         ("\n x +\t 1 ", 1.3),
+        ("where(x < 0.5, 2, 3) + where(0.5 > x >= 0.4, 10, 20)", 22),
+        ("where(x > 1 or not x > 0.2, 1, log(x - 0.2))", math.log(0.3 - 0.2)),
+        ("x > 0.2 and x <= 0.3", 1.0),
     ],
 )
 def test_formulas_are_read_as_in_python(text, expected):
@@ -87,6 +90,11 @@ def test_long_and_deep_formulas_do_not_overflow_the_stack():
         ("sin(x=1)", "only"),
         ("x; x", "cannot be read"),
         ("x == 1", "only"),
+        ("x is x", "only"),
+        ("(x < 1) + 1", r"where\(condition, 1, 0\)"),
+        ("where(x, 1, 2)", "needs a comparison"),
+        ("where(x < 1, 2)", "three arguments"),
+        ("x < 1 and x", "needs a comparison"),
     ],
 )
 def test_bad_formulas_are_refused_with_the_reason(text, message):
@@ -95,7 +103,18 @@ def test_bad_formulas_are_refused_with_the_reason(text, message):
 
 
 SAFE = st.sampled_from(["x", "y", "1.5", "0.1", "pi", "3"])
-BINARY = st.sampled_from(["({} + {})", "({} - {})", "({} * {})", "min({}, {})", "max({}, {})", "({} / (2 + {}**2))"])
+BINARY = st.sampled_from(
+    [
+        "({} + {})",
+        "({} - {})",
+        "({} * {})",
+        "min({}, {})",
+        "max({}, {})",
+        "({} / (2 + {}**2))",
+        "where(x < {}, {}, y)",
+        "where(x*y <= 0.3 or not y > 0, {}, {})",
+    ]
+)
 UNARY = st.sampled_from(["sin({})", "cos({})", "tanh({})", "abs({})", "exp(-abs({}))", "sqrt(1 + {}**2)", "(-({}))"])
 
 
@@ -182,3 +201,49 @@ def test_things_that_are_no_targets_are_refused():
 def test_constants_that_round_to_one_float_are_kept_apart():
     kinds = [node.kind for node in parse("0.1 - 0.10000000000000000001 + 0.1", ("x",)).nodes]
     assert kinds.count("constant") == 2
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.where(x > 0.2, x - 0.2, 0.0),
+        lambda x: (x > 0.2) * (x - 0.2),
+        lambda x: np.where(~(x <= 0.2) & (x < 5), 1, 0) * (x - 0.2),
+        lambda x: np.where(np.all(np.stack([x - 0.2, x + 5]) > 0, axis=0), x - 0.2, 0),
+        lambda x: 2 * np.where((x > 0.2) | (x > 0.3), x / 2 - 0.1, 0) - (x < -7) / 2,
+    ],
+)
+def test_comparisons_of_arrays_are_traced(function):
+    """Conditions run on intervals and on Taylor series; each of these is max(x - 0.2, 0)."""
+    net = af.compile(function, (-1, 1), 0.05)
+    assert net.certificate.proved
+    points = np.linspace(-1, 1, 5001)
+    assert np.abs(net(points) - np.maximum(points - 0.2, 0)).max() <= net.certificate.bound
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: (x > 0) + (x > 0.5) + 0.0 * x, "truth values alone"),  # in NumPy an or, not a sum
+        (lambda x: np.where(x > 0, x > 0.5, x < -0.5) * x, "truth values alone"),
+        (lambda x: np.where(x == 0, 1.0, x), "np.equal"),
+        (lambda x: np.where(np.where(x > 0, 1, 2) & 2, 1.0, x), "for &: "),
+        (lambda x: x if (x > 0).any() else -x, "branch on a value"),
+        (lambda x: np.array([1.0, 2.0])[(x > 0).astype(int)], "astype"),
+    ],
+)
+def test_what_intervals_would_read_differently_is_not_traced(function, reason):
+    certificate = af.compile(function, (-1, 1), 3.0).certificate
+    assert certificate.status is af.Status.ESTIMATED
+    assert reason in certificate.assumptions[0]
+
+
+def test_an_undefined_branch_that_is_not_taken_is_not_blamed():
+    assert af.compile("where(x > -2, x, log(x))", {"x": (-1, 1)}, 0.1).certificate.proved
+    with pytest.raises(af.InputError, match=r"'1/x' is undefined or unbounded"):
+        af.compile("where(x > 5, log(x - 5), 1/x)", {"x": (-1, 1)}, 0.1)
+
+
+def test_a_condition_that_intervals_cannot_follow_is_not_called_a_jump():
+    with pytest.raises(af.InputError, match="cannot be told from one that jumps"):
+        af.compile("where(0.2 < x <= 0.5, x - 0.2, where(x > 0.5, 0.3, 0))", {"x": (-1, 1)}, 0.02)

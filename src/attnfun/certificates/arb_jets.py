@@ -12,7 +12,7 @@ that holds the exact result, at the precision set by `precision`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import product
@@ -235,8 +235,43 @@ def _operate(algebra: Jets, kind: str, args: list[Jet]) -> Jet:
             return algebra.constant(_sign(algebra, args[0][0]))
         case "min" | "max":
             return _extreme(algebra, *args, largest=kind == "max")
+        case "<" | "<=" | ">" | ">=":
+            return _truth(algebra, *COMPARE[kind](args[0][0], args[1][0]))
+        case "and" | "or":
+            low, high = ([float(f[0].lower()) for f in args], [float(f[0].upper()) for f in args])
+            choose = min if kind == "and" else max
+            return _truth(algebra, choose(low) > 0.5, choose(high) < 0.5)
+        case "not":
+            return algebra.subtract(algebra.constant(arb(1)), args[0])
+        case "where":
+            return _where(algebra, *args)
         case _:
             return algebra.compose(series(kind, args[0][0], algebra.order), args[0])
+
+
+COMPARE: dict[str, Callable[[arb, arb], tuple[bool, bool]]] = {
+    "<": lambda a, b: (a < b, a >= b),
+    "<=": lambda a, b: (a <= b, a > b),
+    ">": lambda a, b: (a > b, a <= b),
+    ">=": lambda a, b: (a >= b, a < b),
+}
+"""Is a comparison of balls certainly true, certainly false?"""
+
+
+def _truth(algebra: Jets, surely: bool, never: bool) -> Jet:
+    """1 for true, 0 for false, a ball that holds both for undecided."""
+    return algebra.constant(arb(1) if surely else arb(0) if never else hull(arb(0), arb(1)))
+
+
+def _where(algebra: Jets, condition: Jet, f: Jet, g: Jet) -> Jet:
+    """The branch that is certain, or the range of both."""
+    if condition[0] > 0.5:
+        return f
+    if condition[0] < 0.5:
+        return g
+    if algebra.order:
+        raise Rough
+    return [hull(f[0], g[0])]
 
 
 def _absolute(algebra: Jets, f: Jet) -> Jet:

@@ -3,5 +3,6 @@
 from . import functions as functions
 from .interval import Interval, Untraceable, as_interval, join
 from .jets import Jet
+from .truth import Truth, as_truth
 
-__all__ = ["Interval", "Jet", "Untraceable", "as_interval", "join"]
+__all__ = ["Interval", "Jet", "Truth", "Untraceable", "as_interval", "as_truth", "join"]

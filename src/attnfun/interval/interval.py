@@ -20,14 +20,16 @@ import numpy.typing as npt
 from . import directed
 from .directed import Floats
 
-UFUNCS: dict[str, Callable[..., Interval]] = {}
+UFUNCS: dict[str, Callable[..., Any]] = {}
 """Implementation of each NumPy (or SciPy) ufunc on intervals, by the ufunc's name."""
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+"""Implementation of other NumPy functions on intervals."""
 
 
-def implements(*names: str) -> Callable[[Callable[..., Interval]], Callable[..., Interval]]:
+def implements(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the interval version of the ufuncs with these names."""
 
-    def register(function: Callable[..., Interval]) -> Callable[..., Interval]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
         UFUNCS.update(dict.fromkeys(names, function))
         return function
 
@@ -105,7 +107,7 @@ class Interval:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Interval:
         name = ufunc.__name__
-        if any(hasattr(value, "__array_ufunc__") and not isinstance(value, _NUMBERS) for value in inputs):
+        if not all(is_known(type(value)) for value in inputs):
             return NotImplemented
         if method == "reduce" and name == "add" and set(kwargs) <= {"axis"}:
             return inputs[0].sum(kwargs.get("axis", 0))
@@ -114,12 +116,15 @@ class Interval:
         return UFUNCS[name](*(as_interval(value) for value in inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Interval:
-        del types
-        if function in (np.stack, np.concatenate):
-            return join(*args, **kwargs, function=function)
-        if function is np.sum:
-            return args[0].sum(*args[1:], **kwargs)
-        raise Untraceable(f"np.{function.__name__} has no interval version")
+        if not all(is_known(kind) for kind in types):
+            return NotImplemented
+        if function not in FUNCTIONS:
+            raise Untraceable(f"np.{function.__name__} has no interval version")
+        return FUNCTIONS[function](*args, **kwargs)
+
+    def __interval__(self) -> Interval:
+        """Whatever has this method counts as an interval."""
+        return self
 
     def __array__(self, *args: Any, **kwargs: Any) -> npt.NDArray[Any]:
         raise Untraceable("an interval cannot become an array of numbers")
@@ -157,6 +162,24 @@ class Interval:
     def __rpow__(self, other: Any) -> Interval:
         return np.power(other, self)  # type: ignore[return-value]
 
+    def __lt__(self, other: Any) -> Any:
+        return np.less(self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return np.less_equal(self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return np.greater(self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return np.greater_equal(self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return np.equal(self, other)  # type: ignore[call-overload]
+
+    def __ne__(self, other: object) -> Any:
+        return np.not_equal(self, other)  # type: ignore[call-overload]
+
     def __neg__(self) -> Interval:
         return np.negative(self)  # type: ignore[return-value]
 
@@ -184,16 +207,33 @@ class Interval:
         return f"Interval(shape={self.shape})"
 
 
-_NUMBERS = (Interval, np.ndarray, np.generic)
+def is_known(kind: type) -> bool:
+    """Can values of this type take part in interval arithmetic: numbers, arrays, and what counts as an interval?"""
+    return hasattr(kind, "__interval__") or not hasattr(kind, "__array_ufunc__") or issubclass(kind, _NUMBERS)
+
+
+_NUMBERS = (np.ndarray, np.generic)
+
+
+def is_flag(value: Any) -> bool:
+    """Is this a truth value, decided or not, rather than a number?"""
+    return isinstance(value, bool) or hasattr(value, "surely") or getattr(value, "dtype", None) == np.bool_
+
+
+def refuse_flags(operation: str, values: Sequence[Any]) -> None:
+    """Refuse operations on truth values alone whose result NumPy would not treat as numbers."""
+    if all(is_flag(value) for value in values):
+        raise Untraceable(f"{operation} of truth values alone has no interval version: use np.where(..., 1.0, 0.0)")
 
 
 def as_interval(value: Any) -> Interval:
     """An interval as it is, a number as the interval that holds it alone."""
-    return value if isinstance(value, Interval) else Interval(value)
+    return value.__interval__() if hasattr(value, "__interval__") else Interval(value)
 
 
 def join(parts: Sequence[Any], axis: int = 0, function: Any = np.concatenate) -> Interval:
     """`np.concatenate` or `np.stack` of intervals and numbers."""
+    refuse_flags(f"np.{function.__name__}", parts)
     intervals = [as_interval(part) for part in parts]
     if function is np.stack:
         shape = np.broadcast_shapes(*(part.shape for part in intervals))
@@ -206,3 +246,12 @@ def join(parts: Sequence[Any], axis: int = 0, function: Any = np.concatenate) ->
         function([part.hi for part in intervals], axis=axis),
         function(defined, axis=axis),
     )
+
+
+FUNCTIONS.update(
+    {
+        np.sum: lambda a, *args, **kwargs: a.sum(*args, **kwargs),
+        np.stack: lambda *args, **kwargs: join(*args, **kwargs, function=np.stack),
+        np.concatenate: lambda *args, **kwargs: join(*args, **kwargs, function=np.concatenate),
+    }
+)

@@ -19,10 +19,11 @@ import numpy as np
 from . import directed
 from .basis import Basis, basis
 from .directed import ULP, Floats
-from .interval import Interval, Untraceable, as_interval
+from .interval import Interval, Untraceable, as_interval, refuse_flags
 from .series import SERIES, Coefficients, power
+from .truth import Truth, as_truth
 
-UFUNCS: dict[str, Callable[..., Jet]] = {}
+UFUNCS: dict[str, Callable[..., Any]] = {}
 
 TINY = 1e-300
 """More than all that underflow can take from a sum of products."""
@@ -115,7 +116,7 @@ class Jet:
             return inputs[0].sum(kwargs.get("axis", 0))
         if method != "__call__" or kwargs or (name not in UFUNCS and name not in SERIES):
             raise Untraceable(f"np.{name} has no Taylor series here")
-        jets = [value if isinstance(value, Jet) else Jet.constant(self.basis, as_interval(value)) for value in inputs]
+        jets = [as_jet(self.basis, value) for value in inputs]
         if name in UFUNCS:
             return UFUNCS[name](*jets)
         return compose(jets[0], SERIES[name](jets[0].value, self.basis.degree))
@@ -126,6 +127,8 @@ class Jet:
             return join(*args, **kwargs, function=function)
         if function is np.sum:
             return args[0].sum(*args[1:], **kwargs)
+        if function is np.where:
+            return where(self.basis, *args, **kwargs)
         raise Untraceable(f"np.{function.__name__} has no Taylor series here")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -164,6 +167,24 @@ class Jet:
     def __rpow__(self, other: Any) -> Jet:
         return np.power(other, self)  # type: ignore[return-value]
 
+    def __lt__(self, other: Any) -> Truth:
+        return np.less(self, other)  # type: ignore[return-value]
+
+    def __le__(self, other: Any) -> Truth:
+        return np.less_equal(self, other)  # type: ignore[return-value]
+
+    def __gt__(self, other: Any) -> Truth:
+        return np.greater(self, other)  # type: ignore[return-value]
+
+    def __ge__(self, other: Any) -> Truth:
+        return np.greater_equal(self, other)  # type: ignore[return-value]
+
+    def __eq__(self, other: object) -> Any:
+        return np.equal(self, other)  # type: ignore[call-overload]
+
+    def __ne__(self, other: object) -> Any:
+        return np.not_equal(self, other)  # type: ignore[call-overload]
+
     def __neg__(self) -> Jet:
         return Jet(self.basis, -self.mid, self.rad, self.degree)
 
@@ -183,10 +204,20 @@ def variables(points: Interval, degree: int) -> Jet:
     return Jet(base, jet.mid, jet.rad, 1)
 
 
+def as_jet(base: Basis, value: Any) -> Jet:
+    """A series as it is, a number as a constant one, a truth value as 0 or 1 (unknown where undecided)."""
+    if isinstance(value, Jet):
+        return value
+    if isinstance(value, Truth):
+        one, zero = (Jet.constant(base, Interval(np.full(value.shape, number))) for number in (1.0, 0.0))
+        return _pick(value.surely, ~value.possibly, one, zero)
+    return Jet.constant(base, as_interval(value))
+
+
 def join(parts: Any, axis: int = 0, function: Any = np.concatenate) -> Jet:
     """`np.concatenate` or `np.stack` of series and constants."""
     base = next(part.basis for part in parts if isinstance(part, Jet))
-    jets = [part if isinstance(part, Jet) else Jet.constant(base, as_interval(part)) for part in parts]
+    jets = [as_jet(base, part) for part in parts]
     axis = axis - 1 if axis < 0 else axis
     if function is np.stack:
         shape = np.broadcast_shapes(*(jet.mid.shape for jet in jets))
@@ -294,6 +325,13 @@ def _pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:
     return Jet(base, mid, rad, max(a.degree, b.degree) if (first | second).all() else None)
 
 
+def where(base: Basis, condition: Any, a: Any, b: Any) -> Jet:
+    """The branch that is certain; where none is, nothing is known."""
+    refuse_flags("np.where", (a, b))
+    truth = as_truth(condition.value if isinstance(condition, Jet) else condition)
+    return _pick(truth.surely, ~truth.possibly, as_jet(base, a), as_jet(base, b))
+
+
 def minimum(a: Jet, b: Jet) -> Jet:
     """The smaller, where it is certain which one that is."""
     return _pick(a.value.hi <= b.value.lo, b.value.hi <= a.value.lo, a, b)
@@ -315,6 +353,10 @@ UFUNCS.update(
         "true_divide": divide,
         "negative": lambda a: -a,
         "positive": lambda a: a,
+        "less": lambda a, b: a.value < b.value,
+        "less_equal": lambda a, b: a.value <= b.value,
+        "greater": lambda a, b: a.value > b.value,
+        "greater_equal": lambda a, b: a.value >= b.value,
         "exp": exp,
         "power": general_power,
         "float_power": general_power,

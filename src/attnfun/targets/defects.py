@@ -45,6 +45,14 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
                     f"the target must be defined and bounded on the whole domain, but {target.explain(box)}",
                     remedy="Shrink the domain, or change the formula there.",
                 )
+            ends = target.values(np.concatenate([box.lo, box.mid, box.hi]))  # (3, m)
+            if np.ptp(ends, axis=0).max() < spread[row] / 2:
+                raise InputError(
+                    f"in the sup norm the target must be provably continuous, but at {describe(box, target.domain)} it "
+                    "cannot be told from one that jumps",
+                    got=f"an enclosure of width {spread[row]:.6g} on the smallest of boxes",
+                    remedy="Write nested conditions as min, max and abs, or measure the error in L_1: norm=1.",
+                )
             raise InputError(
                 f"in the sup norm the target must be continuous, but it jumps at {describe(box, target.domain)}",
                 got=f"a jump of at least {spread[row]:.6g}",

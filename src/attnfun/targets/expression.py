@@ -8,11 +8,11 @@ import numpy as np
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Jet, Untraceable, join
+from ..interval import Interval, Jet, Untraceable, as_interval, join
 from ..interval.directed import LIBRARY_ULPS, above, below
 from ..interval.jets import join as join_jets
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
-from .operations import FUNCTIONS, OPERATORS
+from .operations import OPERATIONS
 from .parser import Node, Program, names_in, on_one_line, parse
 
 LIBRARY_ASSUMPTION = (
@@ -51,7 +51,7 @@ class Expression(Target):
     def enclose(self, boxes: Interval) -> Interval:
         """The formula in interval arithmetic."""
         steps = self._run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)
-        columns = [_as_column(steps[k], len(boxes)) for k in self.program.outputs]
+        columns = [_as_column(as_interval(steps[k]), len(boxes)) for k in self.program.outputs]
         return join(columns, axis=1, function=np.stack)  # (B, m)
 
     def jets(self, variables: Jet) -> Jet:
@@ -65,9 +65,10 @@ class Expression(Target):
 
     def explain(self, box: Interval) -> str:
         """Name the first operation that is undefined or unbounded on the box although its operands are not."""
-        steps = self._run([box[:, k] for k in range(box.shape[1])], enclosed_constant)
+        steps = [as_interval(step) for step in self._run([box[:, k] for k in range(box.shape[1])], enclosed_constant)]
         place = describe(box, self.domain)
-        for node, step in zip(self.program.nodes, steps, strict=True):
+        for number in self._needed(steps):
+            node, step = self.program.nodes[number], steps[number]
             if not (np.all(step.defined) and np.isfinite(step.lo).all() and np.isfinite(step.hi).all()):
                 ranges = ", ".join(
                     f"{self.program.text(self.program.nodes[k])} in [{steps[k].lo.min():g}, {steps[k].hi.max():g}]"
@@ -75,6 +76,20 @@ class Expression(Target):
                 )
                 return f"{self.program.text(node)!r} is undefined or unbounded at {place} (there {ranges})"
         return f"{self.text!r} has no finite float value at {place}"
+
+    def _needed(self, steps: list[Interval]) -> list[int]:
+        """The operations, in order, without those in branches of `where` that are not taken."""
+        needed, stack = set(), list(self.program.outputs)
+        while stack:
+            number = stack.pop()
+            node = self.program.nodes[number]
+            args = node.args
+            if node.kind == "where":
+                truth = steps[args[0]]
+                args = (args[0], *args[1:2] * bool(truth.hi.all()), *args[2:] * bool((truth.lo == 0).any()))
+            stack += [k for k in args if k not in needed]
+            needed.add(number)
+        return sorted(needed)
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and text."""
@@ -89,8 +104,7 @@ class Expression(Target):
             elif node.kind == "variable":
                 steps.append(variables[int(node.value)])
             else:
-                function = OPERATORS[node.kind] if node.kind in OPERATORS else FUNCTIONS[node.kind][0]
-                steps.append(function(*(steps[k] for k in node.args)))
+                steps.append(OPERATIONS[node.kind](*(steps[k] for k in node.args)))
         return steps
 
     def __repr__(self) -> str:

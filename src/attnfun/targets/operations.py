@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
     "erf": (_erf, 1),
     "min": (np.minimum, 2),
     "max": (np.maximum, 2),
+    "where": (np.where, 3),
 }
 """Functions by the name users write, with the number of arguments (min and max take two or more)."""
 
@@ -44,5 +45,24 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "**": np.power,
     "neg": np.negative,
 }
+
+COMPARISONS: dict[str, Callable[..., Any]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+LOGIC: dict[str, Callable[..., Any]] = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    **OPERATORS,
+    **COMPARISONS,
+    **LOGIC,
+    **{name: function for name, (function, _) in FUNCTIONS.items()},
+}
+"""Everything a program's nodes may ask for."""
+TRUTHS = frozenset({*COMPARISONS, *LOGIC})
+"""Operations whose result is a truth value."""
 
 CONSTANTS: dict[str, float] = {"pi": float(np.pi), "e": float(np.e)}

@@ -16,10 +16,12 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from ..errors import InputError
-from .operations import CONSTANTS, FUNCTIONS
+from .operations import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS
 
 MAX_LENGTH = 100_000
 LARGEST = sys.float_info.max
@@ -31,6 +33,8 @@ _BINARY: dict[type[ast.operator], str] = {
     ast.Div: "/",
     ast.Pow: "**",
 }
+_COMPARE: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+_LOGIC: dict[type[ast.boolop], str] = {ast.And: "and", ast.Or: "or"}
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,10 @@ class _Reader:
                 return [operand]
             case ast.Call(args=args):
                 return list(args)
+            case ast.Compare(left=left, comparators=others):
+                return [left, *others]
+            case ast.BoolOp(values=values):
+                return list(values)
             case _:
                 return []
 
@@ -158,10 +166,21 @@ class _Reader:
                 raise self.refusal(text(), "powers are written x**2, not x^2")
             case ast.Call(func=ast.Name(id=name), keywords=[]):
                 return self.call(name, args, place)
+            case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
+                links = [
+                    self.add(Node(_COMPARE[type(op)], pair, place=place))
+                    for op, pair in zip(ops, pairwise(args), strict=True)
+                ]
+                return self.fold("and", tuple(links), place)
+            case ast.Compare():
+                raise self.refusal(text(), "only the comparisons < <= > >= are known")
+            case ast.BoolOp(op=op):
+                return self.fold(_LOGIC[type(op)], args, place)
+            case ast.UnaryOp(op=ast.Not()):
+                return self.add(Node("not", args, place=place))
             case _:
-                raise self.refusal(
-                    text(), "only + - * / **, functions, numbers, variables and one outer [...] are known"
-                )
+                known = "+ - * / **, < <= > >=, and, or, not, functions, numbers, variables and one outer [...]"
+                raise self.refusal(text(), f"only {known} are known")
 
     def constant(self, text: str, value: float, place: tuple[int, int]) -> int:
         number = float(value) if abs(value) <= LARGEST else math.inf
@@ -186,21 +205,36 @@ class _Reader:
         if name not in FUNCTIONS:
             raise self.unknown(name, list(FUNCTIONS), "function")
         wanted = FUNCTIONS[name][1]
-        if len(args) < wanted or (wanted == 1 and len(args) > 1):
-            count = "one argument" if wanted == 1 else "two or more arguments"
+        if len(args) < wanted or (wanted != 2 and len(args) > wanted):
+            count = {1: "one argument", 2: "two or more arguments", 3: "three arguments"}[wanted]
             raise self.refusal(name, f"{name} takes {count}, not {len(args)}")
-        total = self.add(Node(name, args[:wanted], place=place))
-        for extra in args[wanted:]:
-            total = self.add(Node(name, (total, extra), place=place))
-        return total
+        return self.fold(name, args, place) if wanted == 2 else self.add(Node(name, args, place=place))
+
+    def fold(self, kind: str, args: tuple[int, ...], place: tuple[int, int]) -> int:
+        """An operation on two applied to one or more, from the left."""
+        return reduce(lambda total, extra: self.add(Node(kind, (total, extra), place=place)), args)
 
     def add(self, node: Node) -> int:
+        self.check_truths(node)
         written = None if node.exact else self.text.encode()[slice(*node.place)]  # 0.1 is not 0.1000000000000000001
         key = (node.kind, node.args, node.value, written)
         if key not in self.numbers:
             self.numbers[key] = len(self.nodes)
             self.nodes.append(node)
         return self.numbers[key]
+
+    def check_truths(self, node: Node) -> None:
+        """Truth values go into logic and into the first place of `where`, numbers everywhere else."""
+        for number, k in enumerate(node.args):
+            wanted = node.kind in LOGIC or (node.kind == "where" and number == 0)
+            if wanted != (self.nodes[k].kind in TRUTHS):
+                text = self.text.encode()[slice(*self.nodes[k].place)].decode()
+                reason = (
+                    f"{node.kind} needs a comparison such as x < 1"
+                    if wanted
+                    else "a comparison is not a number: write where(condition, 1, 0)"
+                )
+                raise self.refusal(text, reason)
 
     def refusal(self, text: str, reason: str) -> InputError:
         return InputError(f"the formula {self.text[:200]!r} cannot be used: {reason}", got=repr(text[:200]))
