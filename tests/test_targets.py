@@ -103,31 +103,22 @@ def test_bad_formulas_are_refused_with_the_reason(text, message):
 
 
 SAFE = st.sampled_from(["x", "y", "1.5", "0.1", "pi", "3"])
-BINARY = st.sampled_from(
-    [
-        "({} + {})",
-        "({} - {})",
-        "({} * {})",
-        "min({}, {})",
-        "max({}, {})",
-        "({} / (2 + {}**2))",
-        "where(x < {}, {}, y)",
-        "where(x*y <= 0.3 or not y > 0, {}, {})",
-    ]
-)
+BINARY = ["({} + {})", "({} - {})", "({} * {})", "min({}, {})", "max({}, {})", "({} / (2 + {}**2))"]
+BRANCHES = ["where(x < {}, {}, y)", "where(x*y <= 0.3 or not y > 0, {}, {})"]
 UNARY = st.sampled_from(["sin({})", "cos({})", "tanh({})", "abs({})", "exp(-abs({}))", "sqrt(1 + {}**2)", "(-({}))"])
 
 
 @st.composite
-def formulas(draw, depth=4):
+def formulas(draw, depth=4, binary=tuple(BINARY)):
     if depth == 0 or draw(st.booleans()) is False:
         return draw(SAFE)
+    part = formulas(depth=depth - 1, binary=binary)
     if draw(st.booleans()):
-        return draw(UNARY).format(draw(formulas(depth=depth - 1)))
-    return draw(BINARY).format(draw(formulas(depth=depth - 1)), draw(formulas(depth=depth - 1)))
+        return draw(UNARY).format(draw(part))
+    return draw(st.sampled_from(binary)).format(draw(part), draw(part))
 
 
-@given(formulas(), st.tuples(*[st.floats(-2, 2)] * 4))
+@given(formulas(binary=(*BINARY, *BRANCHES)), st.tuples(*[st.floats(-2, 2)] * 4))
 def test_enclosures_of_random_formulas_contain_their_values(text, ends):
     low, high = np.sort(np.array(ends).reshape(2, 2), axis=0)
     target = as_target(text, as_box({"x": (-3, 3), "y": (-3, 3)}))

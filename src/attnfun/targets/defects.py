@@ -21,6 +21,8 @@ KEPT = 64
 FINEST, COARSE = 2.0**-40, 2.0**-20
 """Fractions of the domain's width: where a box counts as a point, and where its enclosure is remembered."""
 UNSHRUNK = 0.9
+PROBES = 256
+"""Points in a smallest box that say whether the target itself varies as much as its enclosure."""
 
 
 def refuse_defects(target: Target, jump: float = inf) -> None:
@@ -45,8 +47,8 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
                     f"the target must be defined and bounded on the whole domain, but {target.explain(box)}",
                     remedy="Shrink the domain, or change the formula there.",
                 )
-            ends = target.values(np.concatenate([box.lo, box.mid, box.hi]))  # (3, m)
-            if np.ptp(ends, axis=0).max() < spread[row] / 2:
+            inside = np.random.default_rng(0).uniform(box.lo, box.hi, (PROBES, target.domain.size))
+            if np.ptp(target.values(np.concatenate([box.lo, inside, box.hi])), axis=0).max() < spread[row] / 2:
                 raise InputError(
                     f"in the sup norm the target must be provably continuous, but at {describe(box, target.domain)} it "
                     "cannot be told from one that jumps",
