@@ -6,10 +6,11 @@ is
 
     Σ_{|α| <= m} d_α t^α + Σ_{|α| = m+1} D_α(ξ) t^α,          |t_k| <= r_k,
 
-and `t^α` lies in `[0, r^α]` if all exponents are even, in `[-r^α, r^α]` otherwise. Scores of tokens in play are taken
-relative to the average key at the centre, so that their series stay short. Dropped tokens turn the average y into
-`(1 - λ) y + λ v` with `0 <= λ <= tail` and v among the memory's values (`heads.py`). For any fixed λ and v that is y
-with its coefficients moved by `λ |y_α|`, and the constant one by `λ |v|` more.
+a polynomial up to the radii of its coefficients (`polynomials.py`). Scores of tokens in play are taken relative to the
+average key at the centre, so that their series stay short. Heads whose scores are affine in x are polynomials in closed
+form (`moments.py`), other layers are computed in series at the centre and over the box. Dropped tokens turn the average
+y into `(1 - λ) y + λ v` with `0 <= λ <= tail` and v among the memory's values (`heads.py`). For any fixed λ and v that
+is y with its coefficients moved by `λ |y_α|`, and the constant one by `λ |v|` more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from functools import singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval, Jet
+from ..interval import Interval, Jet, join
+from ..interval.basis import basis
 from ..interval.directed import ULP
 from ..interval.jets import TINY, divide, exp, multiply, variables
 from ..interval.jets import join as join_jets
@@ -28,16 +30,24 @@ from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
 from ..targets import Target
 from .heads import Bank, Focus
+from .moments import Moments
+from .polynomials import largest_value, reaches, recentred
 from .ragged import Integers
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[Jet, Jet]
 """The same quantity at the centres of boxes and over the boxes."""
 
-DEGREES = {1: 10, 2: 6, 3: 5}
-"""Degree m + 1 of the remainder by the number of variables; 2 beyond."""
+DEGREES = {1: 16, 2: 12, 3: 8}
+"""Degree m + 1 of the remainder by the number of variables, where heads come in closed form; 2 beyond."""
+DEEP_DEGREES = {1: 10, 2: 6, 3: 5}
+"""The same where they do not."""
 ENTRIES = 2**22
 """Numbers in the largest temporary array."""
+WORK = 16
+"""Numbers a coefficient that a box takes beside the sums over its tokens."""
+CACHE = 2**17
+"""Numbers in the largest temporary array of a sum over tokens: it should stay near the processor."""
 
 
 class TaylorBounds:
@@ -45,13 +55,14 @@ class TaylorBounds:
 
     def __init__(self, target: Target, network: Network, banks: list[list[Bank]]) -> None:
         self.target, self.network, self.banks = target, network, banks
-        self.degree = DEGREES.get(target.domain.size, 2)
+        self.degree = (DEGREES if is_shallow(network) else DEEP_DEGREES).get(target.domain.size, 2)
 
     def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
         """Bounds on |target - network| over boxes (B, D), largest over outputs, inf where nothing is known; (B,)."""
-        size = variables(boxes[:1], self.degree).basis.size
+        size = basis(boxes.shape[1], self.degree).size
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
-        rows = max(1, ENTRIES // (size * (longest + 1) * self.network.length))
+        each = WORK if is_shallow(self.network) else longest + 1
+        rows = max(1, ENTRIES // (size * each * self.network.length))
         parts = []
         for start in range(0, len(boxes), rows):
             pick = np.arange(start, min(start + rows, len(boxes)))
@@ -61,36 +72,36 @@ class TaylorBounds:
     def _bound(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
         centre, around = self._difference(boxes, focus)
         base = centre.basis
-        with np.errstate(under="ignore"):
-            reach = np.prod(boxes.radius[:, None, :] ** base.exponents, axis=2) * (1 + 4 * base.degree * ULP) + 1e-300
         last = base.degrees == base.degree  # (C,)
         mid, rad = np.where(last, around.mid, centre.mid), np.where(last, around.rad, centre.rad)  # (B, m, C)
-        even = (base.exponents % 2 == 0).all(axis=1)
-        constant = base.degrees == 0
-        bounds = []
-        for sign in (1.0, -1.0):
-            most = sign * mid + rad
-            term = np.where(constant, most, np.where(even, np.maximum(most, 0.0), np.abs(mid) + rad) * reach[:, None])
-            bounds.append(term.sum(axis=2) + (base.size + 4) * ULP * np.abs(term).sum(axis=2))
-        bound = np.maximum(*bounds).max(axis=1)  # (B,)
+        reach = reaches(base, boxes.radius)[:, None]  # (B, 1, C)
+        slack = 8 * (base.degree + base.size) * ULP
+        with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+            scaled = mid * reach
+            bound = largest_value(base, scaled) + (rad * reach + slack * np.abs(scaled)).sum(axis=2) * (1 + slack)
+        bound = bound.max(axis=1)  # (B,)
         return np.where(np.isnan(bound), np.inf, bound)
 
     def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair:
         """Series of network minus target at the centres of boxes (B, D) and over them; (B, m) each."""
-        inputs = [variables(where, self.degree) for where in (Interval(boxes.mid), boxes)]
-        shape = (len(boxes), *self.network.shape_in)
+        count, shape = len(boxes), (len(boxes), *self.network.shape_in)
+        both = variables(join([Interval(boxes.mid), boxes]), self.degree)  # (2B, D)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-            tokens = (inputs[0].reshape(shape), inputs[1].reshape(shape))
+            tokens = (both[:count].reshape(shape), both[count:].reshape(shape))
             points, remaining = boxes.mid.reshape(shape), iter(focus)
             for layer, banks in zip(self.network.layers, self.banks, strict=True):
                 if isinstance(layer, Attention):
                     tokens, points = attend(layer, banks, tokens, points, next(remaining), boxes.radius)
                 else:
                     tokens, points = (push(layer, tokens[0]), push(layer, tokens[1])), apply(layer, points)
-            at, over = (
-                part.reshape(len(boxes), -1) - self.target.jets(x) for part, x in zip(tokens, inputs, strict=True)
-            )
-            return at, over
+            target = self.target.jets(both)  # (2B, m)
+            return tokens[0].reshape(count, -1) - target[:count], tokens[1].reshape(count, -1) - target[count:]
+
+
+def is_shallow(network: Network) -> bool:
+    """Is there one nonlinear layer only, with scores affine in x? Then all its series come in closed form."""
+    nonlinear = [layer for layer in network.layers if not isinstance(layer, Affine)]
+    return all(isinstance(layer, Attention) and not layer.attends_data for layer in nonlinear) and len(nonlinear) <= 1
 
 
 @singledispatch
@@ -124,25 +135,22 @@ def attend(
     layer: Attention, banks: list[Bank], tokens: Pair, points: Floats, focus: Focus, radius: Floats
 ) -> tuple[Pair, Floats]:
     """Series of attention over the tokens in play, (B, n, d) -> (B, n, o), and the images of the centres."""
-    index, real = focus.active.padded(np.arange(len(points)))  # (B, T)
-    flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
-    heads: tuple[list[Jet], list[Jet]] = ([], [])
+    closed = tokens[0].degree <= 1 and not layer.attends_data
+    heads: tuple[list[Jet], ...] = ([],) if closed else ([], [])
     images = []
     for head, bank in enumerate(banks):
-        view = _view(layer, head, bank, points, index, real)
-        sums = _moments(layer, head, view, tokens, radius) if tokens[0].degree <= 1 else None
-        for part, jet in enumerate(tokens):
-            total, mass = sums[part] if sums else _sums(layer, head, view, jet)
-            if layer.attends_data:
-                total, mass = _with_data(layer, head, view, jet, total, mass)
-            average = divide(total, mass.reshape(*mass.shape, 1))  # (B, n, v)
-            heads[part].append(_with_tail(average, focus.tail[:, head], bank))
-        images.append(view.share @ view.values)
+        bench = _Bench(layer, head, bank, points, focus)
+        averages = (bench.polynomials(tokens[0], radius),) if closed else bench.series(tokens)
+        for collection, average in zip(heads, averages, strict=True):
+            collection.append(_with_tail(average, focus.tail[:, head], bank))  # (B, n, v)
+        images.append(bench.image)
+    flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
     image = np.concatenate(images, axis=2) @ flat + bias
     out = [join_jets(part, axis=2).linear(flat, bias) for part in heads]  # (B, n, o)
+    at, over = (out[0], recentred(out[0], reaches(out[0].basis, radius))) if closed else out
     if layer.residual:
-        return (out[0] + tokens[0], out[1] + tokens[1]), image + points
-    return (out[0], out[1]), image
+        return (at + tokens[0], over + tokens[1]), image + points
+    return (at, over), image
 
 
 def _with_tail(average: Jet, tail: Floats, bank: Bank) -> Jet:
@@ -151,6 +159,47 @@ def _with_tail(average: Jet, tail: Floats, bank: Bank) -> Jet:
     rad = average.rad * (1 + 4 * ULP) + share * (np.abs(average.mid) + average.rad)
     rad[..., 0] += share[..., 0] * np.maximum(np.abs(bank.highest), np.abs(bank.lowest)) * (1 + 4 * ULP)
     return Jet(average.basis, average.mid, rad * (1 + 4 * ULP), average.degree)
+
+
+class _Bench:
+    """One head on a batch of boxes: its memory tokens in play, seen from the centres (points (B, n, d))."""
+
+    def __init__(self, layer: Attention, head: int, bank: Bank, points: Floats, focus: Focus) -> None:
+        self.layer, self.head, self.bank, self.points, self.active = layer, head, bank, points, focus.active
+        self.image = np.empty((*points.shape[:2], bank.values.shape[1]))  # (B, n, v), averages at the centres
+
+    def view(self, rows: Integers) -> _View:
+        """The tokens in play on some of the boxes; notes the image of their centres."""
+        view = _view(self.layer, self.head, self.bank, self.points[rows], *self.active.padded(rows))
+        self.image[rows] = view.share @ view.values
+        return view
+
+    def polynomials(self, at: Jet, radius: Floats) -> Jet:
+        """Averages (B, n, v) in closed form, for scores affine in x; boxes with lists of similar length go together."""
+        base, lengths = at.basis, self.active.lengths
+        order = np.argsort(lengths, kind="stable")
+        cost = np.maximum(lengths[order], 1) * base.size * self.points.shape[1]
+        parts, start = [], 0
+        while start < len(order):
+            room = int(np.searchsorted(cost[start:] * np.arange(1, len(order) - start + 1), CACHE))
+            rows = order[start : start + max(1, room)]
+            view = self.view(rows)
+            scores = _scores(self.layer, self.head, view, at[rows])
+            values = view.values, view.value_radius
+            parts.append(Moments.of(base, scores, values, view.real, radius[rows]))
+            start += len(rows)
+        moments = Moments.join(parts).take(np.argsort(order, kind="stable"))
+        return moments.average(base, reaches(base, radius))
+
+    def series(self, tokens: Pair) -> tuple[Jet, ...]:
+        """Averages (B, n, v) at the centres and over the boxes, whatever the series of the tokens."""
+        view, averages = self.view(np.arange(len(self.points))), []
+        for jet in tokens:
+            total, mass = _sums(self.layer, self.head, view, jet)
+            if self.layer.attends_data:
+                total, mass = _with_data(self.layer, self.head, view, jet, total, mass)
+            averages.append(divide(total, mass.reshape(*mass.shape, 1)))
+        return tuple(averages)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,22 +233,25 @@ def _view(
     )
 
 
-def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> Jet:
-    """Series of `(k_j - k̄)·q`, (B, n, T)."""
+def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Floats, Floats]:
+    """Coefficients of `(k_j - k̄)·q` up to the degree of the tokens, at least 1, and their radii; (B, n, T, .)."""
     q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
-    base, known = q.basis, q.basis.count(q.degree)
+    known = q.basis.count(max(q.degree, 1))
     slack = (view.relative.shape[3] + 6) * ULP
-    mid, rad = (np.zeros((*view.relative.shape[:3], base.size)) for _ in range(2))
-    size = np.abs(q.mid[..., :known])
-    mid[..., :known] = view.relative @ q.mid[..., :known]
-    rad[..., :known] = np.abs(view.relative) @ (slack * size + q.rad[..., :known] * (1 + slack))
-    rad[..., :known] += view.key_radius @ (size + q.rad[..., :known]) * (1 + slack) + TINY
-    return Jet(base, mid, rad, q.degree)
+    mid, off = q.mid[..., :known], q.rad[..., :known]
+    rad = np.abs(view.relative) @ (slack * np.abs(mid) + off * (1 + slack))
+    rad += view.key_radius @ (np.abs(mid) + off) * (1 + slack) + TINY
+    return view.relative @ mid, rad
 
 
 def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, Jet]:
     """Series of `Σ_j e^{s_j} v_j` (B, n, v) and `Σ_j e^{s_j}` (B, n), whatever the series of the scores."""
-    weights = exp(_scores(layer, head, view, tokens))  # (B, n, T)
+    base = tokens.basis
+    scores = [np.zeros((base.size, *view.share.shape)) for _ in range(2)]  # (C, B, n, T)
+    for whole, known in zip(scores, _scores(layer, head, view, tokens), strict=True):
+        whole[: known.shape[3]] = np.moveaxis(known, -1, 0)
+    mid, rad = (np.moveaxis(part, 0, -1) for part in scores)  # (B, n, T, C)
+    weights = exp(Jet(base, mid, rad, max(tokens.degree, 1)))  # (B, n, T)
     absent = ~np.broadcast_to(view.real, weights.shape)
     weights.mid[absent] = weights.rad[absent] = 0.0
     slack = (view.values.shape[1] + 4) * ULP
@@ -207,44 +259,6 @@ def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, J
     rad = np.abs(across) @ (weights.rad * (1 + slack) + slack * np.abs(weights.mid))
     rad += spread @ (np.abs(weights.mid) + weights.rad) * (1 + slack) + TINY
     return Jet(weights.basis, across @ weights.mid, rad), weights.sum(2)
-
-
-def _moments(layer: Attention, head: int, view: _View, tokens: Pair, radius: Floats) -> list[tuple[Jet, Jet]]:
-    """The same sums for scores affine in x, at the centres and over the boxes at once.
-
-    `e^{s + a·t}` has the coefficients `e^s a^α/α!`, so the sums are moments of the slopes a_j. Over a box the weight
-    lies between `e^{s - ρ}` and `e^{s + ρ}`, ρ = Σ_k |a_k| r_k; ρ = 0 at the centre. The two ends are computed each on
-    its own: e^s may underflow where e^{s + ρ} matters.
-    """
-    scores = _scores(layer, head, view, tokens[0])
-    base, size = scores.basis, tokens[0].basis.variables
-    start, doubt = scores.mid[..., 0], scores.rad[..., 0]  # (B, n, T)
-    slopes = np.moveaxis(scores.mid[..., 1 : 1 + size], -1, 0)  # (D, B, n, T)
-    most = np.abs(slopes) + np.moveaxis(scores.rad[..., 1 : 1 + size], -1, 0)
-    shape = (*start.shape[:2], base.size, start.shape[2])
-    powers, sizes = np.ones(shape), np.ones(shape)  # (B, n, C, T)
-    for k, (before, axis) in enumerate(base.parents, start=1):
-        count = float(base.exponents[k, axis])
-        np.multiply(powers[:, :, before], slopes[axis] / count, out=powers[:, :, k])
-        np.multiply(sizes[:, :, before], most[axis] / count, out=sizes[:, :, k])
-    slack = (4 * base.degree + 2 * start.shape[2] + 16) * ULP
-    off = np.maximum(sizes - np.abs(powers), 0.0) + slack * sizes + TINY
-    span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
-    known = np.concatenate([np.ones_like(view.values[..., :1]), view.values], axis=2)  # (B, T, 1+v)
-    spread = np.concatenate([np.zeros_like(view.values[..., :1]), view.value_radius], axis=2)
-    known, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (known, spread))  # (B, 1, 1+v, T)
-    results = []
-    for reach in (np.zeros_like(span), span):
-        light, heavy = np.exp(start - reach), np.exp(start + reach)
-        error = (np.expm1(doubt) + (16 + np.abs(start) + reach) * ULP) * (1 + 1e-9)
-        mid, rad = (light + heavy) / 2, ((heavy - light) / 2 + error * heavy) * (1 + slack) + TINY
-        mid, rad = (np.where(view.real, part, 0.0)[:, :, None] for part in (mid, rad))  # (B, n, 1, T)
-        sums = (mid * known) @ np.swapaxes(powers, 2, 3)  # (B, n, 1+v, C)
-        reach = np.abs(known) * rad + spread * (mid + rad)
-        radii = (np.abs(known) * mid) @ np.swapaxes(off, 2, 3) + reach @ np.swapaxes(sizes, 2, 3) * (1 + slack)
-        radii += slack * np.abs(sums) + TINY
-        results.append((Jet(base, sums[:, :, 1:], radii[:, :, 1:]), Jet(base, sums[:, :, 0], radii[:, :, 0])))
-    return results
 
 
 def _with_data(layer: Attention, head: int, view: _View, tokens: Jet, total: Jet, mass: Jet) -> tuple[Jet, Jet]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
+from math import comb
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,15 @@ class Basis:
             others = self.exponents[: self.count(self.degree - int(degree))]
             table.append(np.array([position[tuple(total)] for total in (others + row).tolist()], dtype=np.int64))
         return table
+
+    @cached_property
+    def choices(self) -> list[npt.NDArray[np.float64]]:
+        """`choices[β][γ]` is the number `C(β+γ, γ)`, beside `products`."""
+        orders = range(self.degree + 1)
+        pascal = np.array([[float(comb(n, k)) for k in orders] for n in orders])
+        pairs = zip(self.exponents, self.products, strict=True)
+        others = self.exponents
+        return [pascal[others[: len(places)] + row, others[: len(places)]].prod(axis=1) for row, places in pairs]
 
 
 @lru_cache

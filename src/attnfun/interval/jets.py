@@ -52,7 +52,7 @@ class Jet:
     @classmethod
     def constant(cls, base: Basis, value: Interval) -> Jet:
         """Series without higher terms."""
-        mid, rad = (np.zeros((*value.shape, base.size)) for _ in range(2))
+        mid, rad = (np.moveaxis(np.zeros((base.size, *value.shape)), 0, -1) for _ in range(2))  # rows, see below
         mid[..., 0], rad[..., 0] = value.mid, value.radius
         return cls(base, mid, rad, 0)
 
@@ -228,25 +228,47 @@ def join(parts: Any, axis: int = 0, function: Any = np.concatenate) -> Jet:
     return Jet(base, function(mids, axis=axis), function(rads, axis=axis), degree)
 
 
-def convolve(base: Basis, a: Floats, b: Floats, degree_a: int, degree_b: int) -> Floats:
-    """Coefficients of a product, terms beyond the basis dropped; (*S, C)."""
-    out = np.zeros((*np.broadcast_shapes(a.shape[:-1], b.shape[:-1]), base.size))
+Rows = Floats
+"""Coefficients first, (C, *S): where series are multiplied, each coefficient of a batch lies in one piece of memory."""
+
+
+def rows_of(coefficients: Floats, axes: int) -> Rows:
+    """Coefficients (*S, C) as rows (C, *S), S padded with ones to so many axes."""
+    shape = coefficients.shape
+    return np.moveaxis(coefficients.reshape(*[1] * (axes + 1 - len(shape)), *shape), -1, 0)
+
+
+def convolve(base: Basis, a: Rows, b: Rows, degree_a: int, degree_b: int) -> Rows:
+    """Coefficients of a product, terms beyond the basis dropped; O(count a · count b) a series."""
+    if degree_a > degree_b:
+        return convolve(base, b, a, degree_b, degree_a)
+    out = np.zeros((base.size, *np.broadcast_shapes(a.shape[1:], b.shape[1:])))  # (C, *S)
     known = base.count(degree_b)
     for k in range(base.count(degree_a)):
         places = base.products[k][:known]
-        out[..., places] += a[..., k, None] * b[..., : len(places)]
+        out[places] += a[k] * b[: len(places)]
     return out
 
 
 def multiply(a: Jet, b: Jet) -> Jet:
     """Product. With sizes |mid| + rad, the radius is the excess of the product of sizes, rounding added."""
-    base, degrees = a.basis, (a.degree, b.degree)
-    size_a, size_b = np.abs(a.mid), np.abs(b.mid)
+    axes = max(a.ndim, b.ndim)
+    return _product(a.basis, _factor(a, axes), _factor(b, axes), a.degree, b.degree)
+
+
+def _factor(a: Jet, axes: int) -> Rows:
+    """What a product needs of a series: coefficients, their sizes without and with the radius; (C, 3, *S)."""
+    mid, rad = rows_of(a.mid, axes), rows_of(a.rad, axes)
+    size = np.abs(mid)
+    return np.stack([mid, size, _normal(size + rad)], axis=1)
+
+
+def _product(base: Basis, a: Rows, b: Rows, degree_a: int, degree_b: int) -> Jet:
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        most = convolve(base, _normal(size_a + a.rad), _normal(size_b + b.rad), *degrees)
-        least = convolve(base, size_a, size_b, *degrees)
+        out = np.moveaxis(convolve(base, a, b, degree_a, degree_b), 0, -1)  # (3, *S, C)
+        mid, least, most = out[0], out[1], out[2]
         rad = np.maximum(most - least, 0.0) + (2 * base.size + 8) * ULP * most + TINY * (most > 0)
-        return Jet(base, convolve(base, a.mid, b.mid, *degrees), rad, sum(degrees))
+        return Jet(base, mid, rad, degree_a + degree_b)
 
 
 def _normal(size: Floats) -> Floats:
@@ -256,37 +278,61 @@ def _normal(size: Floats) -> Floats:
 
 def divide(a: Jet, b: Jet) -> Jet:
     """`y = a / b` from `b_0 y_α = a_α - Σ_{β > 0} b_β y_{α-β}`; nothing is known where b_0 may be zero."""
-    base, slack = a.basis, (2 * a.basis.size + 8) * ULP
-    shape = np.broadcast_shapes(a.mid.shape, b.mid.shape)
-    rest, doubt = np.broadcast_to(a.mid, shape).copy(), np.broadcast_to(a.rad, shape).copy()
+    base, slack, axes = a.basis, (2 * a.basis.size + 8) * ULP, max(a.ndim, b.ndim)
+    shape = (base.size, *np.broadcast_shapes(a.shape, b.shape))
+    rest, doubt = (np.broadcast_to(rows_of(part, axes), shape).copy() for part in (a.mid, a.rad))  # (C, *S)
+    others, spread = rows_of(b.mid, axes), rows_of(b.rad, axes)
+    size, first = np.abs(others), others[0]
     mid, rad = np.zeros(shape), np.zeros(shape)
-    size = np.abs(b.mid)
     with np.errstate(all="ignore"):
-        room = size[..., 0] - b.rad[..., 0] * (1 + slack)
+        room = size[0] - spread[0] * (1 + slack)
         room = np.where(room > 0, room * (1 - slack), np.nan)
+        own = spread[0] + slack * size[0]
+        reach = (size + spread) * (1 + slack)
         for k in range(base.size):
-            mid[..., k] = rest[..., k] / b.mid[..., 0]
-            rad[..., k] = (doubt[..., k] + np.abs(mid[..., k]) * (b.rad[..., 0] + slack * size[..., 0]) + TINY) / room
-            rad[..., k] = rad[..., k] * (1 + slack) + TINY
-            places = base.products[k][1:]
-            others, spread = b.mid[..., 1 : len(places) + 1], b.rad[..., 1 : len(places) + 1]
-            term = mid[..., k, None] * others
-            rest[..., places] -= term
-            reach = np.abs(mid[..., k, None]) * spread + rad[..., k, None] * (np.abs(others) + spread)
-            doubt[..., places] += reach * (1 + slack) + slack * (np.abs(term) + np.abs(rest[..., places]))
-    return Jet(base, mid, rad)
+            mid[k] = rest[k] / first
+            known = np.abs(mid[k])
+            rad[k] = (doubt[k] + known * own + TINY) / room * (1 + slack) + TINY
+            places = base.products[k][1 : base.count(b.degree)]
+            count = len(places) + 1
+            left = rest[places] - mid[k] * others[1:count]
+            rest[places] = left
+            off = known * (spread[1:count] * (1 + slack) + slack * size[1:count]) + slack * np.abs(left)
+            doubt[places] += rad[k] * reach[1:count] + off
+    return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad, 0, -1))
 
 
 def compose(inner: Jet, outer: Coefficients) -> Jet:
     """`Σ_k c_k (g - g_0)^k` with the Taylor coefficients c_k of the outer function at g_0, by Horner's rule."""
     base = inner.basis
-    mid, rad = inner.mid.copy(), inner.rad.copy()
-    mid[..., 0] = rad[..., 0] = 0.0
-    nilpotent = Jet(base, mid, rad, inner.degree)
+    if inner.degree <= 1:
+        return _compose_affine(inner, outer)
+    nilpotent = _factor(inner, inner.ndim)  # (C, 3, *S)
+    nilpotent[0] = 0.0
     result = Jet.constant(base, outer[-1])
     for coefficient in reversed(outer[:-1]):
-        result = add(multiply(result, nilpotent), Jet.constant(base, coefficient))
+        result = _product(base, _factor(result, inner.ndim), nilpotent, result.degree, inner.degree)
+        result = add(result, Jet.constant(base, coefficient))
     return result
+
+
+def _compose_affine(inner: Jet, outer: Coefficients) -> Jet:
+    """For affine g, `(g - g_0)^k = Σ_{|α| = k} (k!/α!) g^α t^α` with the slopes g: one product a coefficient."""
+    base, mid, rad = inner.basis, rows_of(inner.mid, inner.ndim), rows_of(inner.rad, inner.ndim)
+    powers, most = np.ones(mid.shape), np.ones(mid.shape)  # (C, *S), values and sizes
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for k, (before, axis) in enumerate(base.parents, start=1):
+            count = float(base.degrees[k]) / float(base.exponents[k, axis])
+            powers[k] = powers[before] * (mid[1 + axis] * count)
+            most[k] = _normal(most[before]) * (_normal(np.abs(mid[1 + axis]) + rad[1 + axis]) * count)
+        for k, coefficient in enumerate(outer):
+            rows = slice(base.count(k - 1), base.count(k))
+            value = Jet.constant(base, coefficient)
+            centre, size = value.mid[..., 0], _normal(np.abs(value.mid[..., 0]) + value.rad[..., 0])
+            powers[rows] *= centre
+            most[rows] = _normal(most[rows]) * size
+        spread = np.maximum(most - np.abs(powers), 0.0) + (8 * base.degree + 16) * ULP * most + TINY * (most > 0)
+    return Jet(base, np.moveaxis(powers, 0, -1), np.moveaxis(spread, 0, -1))
 
 
 def add(a: Jet, b: Jet) -> Jet:
@@ -298,19 +344,29 @@ def add(a: Jet, b: Jet) -> Jet:
 
 
 def exp(a: Jet) -> Jet:
-    """For an affine argument `e^{g_0} Π g_i^{α_i}/α_i!` in closed form, else by composition."""
-    if a.degree > 1:
+    """`e^{g_0} z` with `z = e^{g - g_0}`: from `t·∇z = z t·∇g`, `|α| z_α = Σ_{β > 0} |β| g_β z_{α-β}` and `z_0 = 1`."""
+    if a.degree <= 1:
         return compose(a, SERIES["exp"](a.value, a.basis.degree))
-    base, start = a.basis, Jet.constant(a.basis, np.exp(a.value))  # type: ignore[arg-type]
-    mid, rad, slack = start.mid, start.rad, 8 * ULP
-    with np.errstate(invalid="ignore", over="ignore"):
-        for k, (before, axis) in enumerate(base.parents, start=1):
-            count = float(base.exponents[k, axis])
-            slope, spread = a.mid[..., 1 + axis] / count, a.rad[..., 1 + axis] / count
-            mid[..., k] = mid[..., before] * slope
-            most = _normal(np.abs(mid[..., before]) + rad[..., before]) * _normal(np.abs(slope) + spread)
-            rad[..., k] = np.maximum(most - np.abs(mid[..., k]), 0.0) + slack * most + TINY * (most > 0)
-    return Jet(base, mid, rad)
+    base, slack = a.basis, (2 * a.basis.size + 16) * ULP
+    known, degrees = base.count(a.degree), base.degrees.reshape(-1, *[1] * a.ndim)
+    steps, doubt = rows_of(a.mid, a.ndim) * degrees, rows_of(a.rad, a.ndim) * degrees  # (C, *S)
+    reach = np.abs(steps) + doubt
+    scale = Jet.constant(base, np.exp(a.value))  # type: ignore[arg-type]
+    centre, off = scale.mid[..., 0], scale.rad[..., 0]
+    mid, rad = np.zeros(steps.shape), np.zeros(steps.shape)
+    mid[0] = 1.0
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for k in range(base.size):
+            if k:
+                mid[k] /= float(base.degrees[k])
+                rad[k] = rad[k] * ((1 + slack) / float(base.degrees[k])) + TINY
+            places = base.products[k][1:known]
+            rows = slice(1, len(places) + 1)
+            mid[places] += mid[k] * steps[rows]
+            rad[places] += rad[k] * reach[rows] + np.abs(mid[k]) * (doubt[rows] + slack * reach[rows])
+        rad = rad * (np.abs(centre) + off) + np.abs(mid) * (off + slack * np.abs(centre))
+        mid *= centre
+    return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad * (1 + slack) + TINY, 0, -1))
 
 
 def _pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:

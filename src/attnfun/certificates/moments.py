@@ -1,0 +1,140 @@
+"""Taylor polynomials of a head whose scores are affine in x, in closed form, with a bound on what they leave.
+
+From the centre of a box let t be the way to a point, `s_j` the scores at the centre and `a_j` their slopes, so that
+`y = N/Z`, `N = Σ_j e^{s_j + a_j·t} v_j`, `Z = Σ_j e^{s_j + a_j·t}`. The Taylor coefficients of N and Z are moments of
+the slopes, `Σ_j e^{s_j} v_j a_j^α/α!`, and p, the polynomial of degree M with the coefficients of N/Z, comes by series
+division.
+
+**Bound.** With `z_j = a_j·t`, `|z_j| <= ρ_j = Σ_k |a_jk| r_k` and `p = p_0 + Σ_d p^{(d)}` by degree, `|p^{(d)}| <= P_d`
+on the box,
+
+    N - p Z = Σ_j e^{s_j} ((v_j - p_0) e^{z_j} - Σ_d p^{(d)} e^{z_j}).
+
+Its terms of degree at most M vanish: that is how p was made. What is left of `e^z` without its terms below degree k is
+at most `e^ρ ρ^k/k!`, so
+
+    |N - p Z| <= Σ_j e^{s_j + ρ_j} (|v_j - p_0| ρ_j^{M+1}/(M+1)! + Σ_{d=1..M} P_d ρ_j^{M+1-d}/(M+1-d)!).
+
+Z is convex, and by Jensen's inequality `Z(t) >= Z(0) e^{ā·t}` with ā the mean slope, about zero because scores are
+taken relative to the mean key. Hence `|y - p| <= |N - p Z| e^{|ā|·r} / Z(0)` (ours; no interval is divided by another).
+
+At any one point the rest is some number of at most that size. So it goes into the radius of the constant coefficient,
+and later layers see a polynomial (`polynomials.recentred`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from ..interval import Jet
+from ..interval.basis import Basis
+from ..interval.directed import ULP
+from ..interval.jets import TINY, convolve, divide, rows_of
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Sums over tokens at the centres of boxes; the first of the 1 + v columns is Z, the others N."""
+
+    sums: Floats  # (B, n, 1+v, C)
+    sizes: Floats  # (B, n, 1+v, C), the same sums of absolute values
+    doubts: Floats  # (B, n, 1+v, C), what weights and values may be off, times absolute powers
+    wobble: Floats  # (B, n, D), how far a slope may be off
+    heavy: Floats  # (B, n, M+2), Σ_j e^{s_j + ρ_j} ρ_j^k/k!
+    pivot: Floats  # (B, n, v), about p_0
+    apart: Floats  # (B, n, v), Σ_j e^{s_j + ρ_j} |v_j - pivot| ρ_j^{M+1}/(M+1)!
+
+    @classmethod
+    def of(
+        cls,
+        base: Basis,
+        scores: tuple[Floats, Floats],
+        values: tuple[Floats, Floats],
+        real: npt.NDArray[np.bool_],
+        radius: Floats,
+    ) -> Moments:
+        """From scores (B, n, T, 1+D) and values (B, T, v), each with radii, of the tokens where `real` (B, 1, T).
+
+        O(T C) a box: one pass makes the powers, one takes their sizes, and two matrix products sum them up.
+        """
+        (start, doubt), slopes = (part[..., 0] for part in scores), np.moveaxis(scores[0][..., 1:], -1, 0)
+        wobble = scores[1][..., 1:].max(axis=2)  # (B, n, D)
+        known, spread = (np.swapaxes(part, 1, 2)[:, None] for part in values)  # (B, 1, v, T)
+        weight = np.where(real, np.exp(start), 0.0)  # (B, n, T)
+        error = (np.expm1(doubt) + (16 + np.abs(start)) * ULP) * (1 + 1e-9)
+        rows = _beside(weight, weight[:, :, None] * known)  # (B, n, 1+v, T)
+        doubts = weight[:, :, None] * (np.abs(known) * error[:, :, None] + spread * (1 + error[:, :, None]))
+        there = real.astype(np.float64)  # (B, 1, T)
+        doubts = _beside(weight * error, doubts) + TINY * _beside(there, there[:, :, None] * (np.abs(known) + spread))
+        powers = _powers(base, slopes)  # (B, n, C, T)
+        sums = rows @ np.swapaxes(powers, 2, 3)  # (B, n, 1+v, C)
+        np.abs(powers, out=powers)
+        sizes = np.concatenate([np.abs(rows), doubts], axis=2) @ np.swapaxes(powers, 2, 3)  # (B, n, 2+2v, C)
+        slack = (4 * base.degree + start.shape[2] + 16) * ULP
+        sizes, doubts = np.split(sizes * (1 + slack), 2, axis=2)
+        doubts += slack * sizes
+        pivot = sums[:, :, 1:, 0] / sums[:, :, :1, 0]  # (B, n, v)
+        most = np.abs(slopes) + np.moveaxis(wobble, -1, 0)[..., None]  # (D, B, n, T)
+        span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
+        far = np.exp(start + span + doubt + 8 * ULP * (np.abs(start) + span))
+        term, heavy = np.where(real, np.maximum(far, TINY), 0.0), []
+        for k in range(base.degree + 2):
+            term = term * (span / k) if k else term
+            heavy.append(term.sum(axis=2))
+        apart = (term[:, :, None] * (np.abs(known - pivot[..., None]) + spread)).sum(axis=3)  # (B, n, v)
+        return cls(sums, sizes, doubts, wobble, np.stack(heavy, axis=2) * (1 + 1e-9), pivot, apart * (1 + 1e-9))
+
+    @classmethod
+    def join(cls, parts: list[Moments]) -> Moments:
+        """Several batches as one."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Moments:
+        """Some of the boxes."""
+        return Moments(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def average(self, base: Basis, reach: Floats) -> Jet:
+        """The average value (B, n, v) as polynomials, the rest of the bound above in their constant terms' radius."""
+        one, slack = slice(1, 1 + base.variables), 8 * ULP
+        radii = self.doubts * (1 + slack) + self._shaken(base) + TINY * (1 + self.sizes[..., :1])  # (B, n, 1+v, C)
+        mass = Jet(base, self.sums[:, :, :1], radii[:, :, :1])
+        polynomial = divide(Jet(base, self.sums[:, :, 1:], radii[:, :, 1:]), mass)  # (B, n, v)
+        with np.errstate(all="ignore"):
+            size = (np.abs(polynomial.mid) + polynomial.rad) * reach[:, None, None]  # (B, n, v, C)
+            by_degree = np.add.reduceat(size, [base.count(k - 1) for k in range(base.degree + 1)], axis=3)
+            off = np.abs(self.pivot - polynomial.mid[..., 0]) + polynomial.rad[..., 0]
+            rest = self.apart + off * self.heavy[..., None, -1]  # (B, n, v)
+            rest += (by_degree[..., 1:] * self.heavy[:, :, None, -2:0:-1]).sum(axis=3)
+            least = (mass.mid[..., 0] - mass.rad[..., 0]) * (1 - 4 * ULP)  # (B, n, 1)
+            drift = (((np.abs(mass.mid) + mass.rad) * reach[:, None, None])[..., one].sum(axis=3)) / least
+            rest = np.where(least > 0, rest * np.exp(drift) / least, np.inf) * (1 + 1e-9) + TINY
+        polynomial.rad[..., 0] = polynomial.rad[..., 0] * (1 + slack) + rest
+        return Jet(base, polynomial.mid, polynomial.rad)
+
+    def _shaken(self, base: Basis) -> Floats:
+        """How far the sums move if slopes move by the wobble δ: `Σ_{γ > 0} S_{α-γ} δ^γ/γ!`, (B, n, 1+v, C)."""
+        moves = _powers(base, np.moveaxis(self.wobble, -1, 0)[..., None])[..., 0]  # (B, n, C), δ^γ/γ!
+        moves[..., 0] = 0.0
+        factors = rows_of(self.sizes + self.doubts, 3), rows_of(moves[:, :, None], 3)
+        with np.errstate(all="ignore"):
+            return np.moveaxis(convolve(base, *factors, base.degree, base.degree), 0, -1) * (1 + 1e-9)
+
+
+def _beside(first: Floats, others: Floats) -> Floats:
+    """(B, n, T) and (B, n, v, T) as (B, n, 1+v, T)."""
+    return np.concatenate([np.broadcast_to(first, others[:, :, 0].shape)[:, :, None], others], axis=2)
+
+
+def _powers(base: Basis, slopes: Floats) -> Floats:
+    """`a^α/α!` for slopes (D, B, n, T), (B, n, C, T)."""
+    powers = np.empty((*slopes.shape[1:3], base.size, slopes.shape[3]))
+    powers[:, :, 0] = 1.0
+    shares = {(axis, k): slopes[axis] / k for axis in range(base.variables) for k in range(1, base.degree + 1)}
+    for k, (before, axis) in enumerate(base.parents, start=1):
+        np.multiply(powers[:, :, before], shares[axis, int(base.exponents[k, axis])], out=powers[:, :, k])
+    return powers
