@@ -20,7 +20,7 @@ class Case:
     eps: float
     keywords: dict[str, Any] = field(default_factory=dict)
     status: str = "proved"
-    constructions: tuple[str, ...] = ("grid", "spectral")
+    constructions: tuple[str, ...] = ("grid", "cross", "spectral")
     """The constructions that serve it at this tolerance."""
 
     def compile(self, **keywords: Any) -> af.Compiled:
@@ -46,6 +46,13 @@ def swap_and_sum(X: Any) -> Any:
     return np.stack([np.stack([b, a + b], axis=-1), np.stack([a, a * b], axis=-1)], axis=-2)
 
 
+def mix_rows(X: Any) -> Any:
+    """A map from 2 tokens of 2 features to 3 tokens of 1 feature whose rows differ."""
+    a, b = X[..., 0, :], X[..., 1, :]
+    rows = [a[..., 0] * b[..., 1] + 3.0, np.tanh(b[..., 0]), a[..., 0] + b[..., 1] - 5.0]
+    return np.stack(rows, axis=-1).reshape((*a.shape[:-1], 3, 1))
+
+
 CASES = [
     Case("wave", "sin(3*x)", {"x": (-1, 1)}, 0.05),
     Case("product", "sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1),
@@ -57,7 +64,7 @@ CASES = [
         "where(x < 0.2 and x < y, 0.2 - x, max(0.2 - x, x - y))",
         {"x": (0, 1), "y": (0.5, 1)},
         0.1,
-        constructions=("grid",),
+        constructions=("grid", "cross"),
     ),
     Case("root", "sqrt(x)", {"x": (0, 1)}, 0.05),
     Case("unused variable", "cos(x)", {"x": (0, 1), "y": (0, 1)}, 0.05),
@@ -66,7 +73,15 @@ CASES = [
     Case("traced", np.sin, (-2, 2), 0.05),
     Case("traced vector", lambda p: np.stack([p[..., 0] * p[..., 1], np.exp(p[..., 0])], -1), [(-1, 1)] * 2, 0.3),
     Case("sequence", swap_and_sum, af.Box([[-1], [-1]], [[1], [1]]), 0.3),
-    Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional", ("grid",)),
+    Case(
+        "sequence by position",
+        mix_rows,
+        af.Box([[-1, 0], [-1, 0]], [[1, 0.5], [1, 0.5]]),
+        0.9,
+        {"options": {"layout": "position"}},
+        constructions=("grid", "cross"),
+    ),
+    Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional", ("grid", "cross")),
     Case("eight digits", "sin(10*x)*exp(-x)", {"x": (-1, 1)}, 1e-8, constructions=("spectral",)),
     Case(
         "two smooth variables", "cos(3*x + y)/(2 + x*y)", {"x": (-1, 1), "y": (0, 1)}, 1e-5, constructions=("spectral",)

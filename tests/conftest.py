@@ -20,7 +20,8 @@ def compiled():
     def get(case: Case, dtype: str = "float64", construction: str = "auto") -> af.Compiled:
         key = case.name, dtype, construction
         if key not in made:
-            made[key] = case.compile(dtype=dtype, construction=construction)
+            automatic = construction == "auto" and "options" in case.keywords  # options are those of a construction
+            made[key] = case.compile(dtype=dtype, construction=case.constructions[0] if automatic else construction)
         return made[key]
 
     return get

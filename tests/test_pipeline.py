@@ -26,9 +26,13 @@ LINE = {"x": (-1, 1)}
         ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32, bfloat16"),
         ({"eps": 0.1, "budget": 0}, "budget"),
         ({"eps": 0.1, "time_limit": 0}, "time_limit"),
-        ({"eps": 0.1, "construction": "magic"}, "construction must be auto or one of grid, spectral"),
-        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, tokens"),
+        ({"eps": 0.1, "construction": "magic"}, "construction must be auto or one of grid, cross, spectral"),
+        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, layout, tokens"),
         ({"eps": 0.1, "construction": "grid", "options": {"gamma": 1}}, "gamma must be at least 10"),
+        (
+            {"eps": 0.1, "construction": "cross", "options": {"layout": "rows"}},
+            "one of packed, position",
+        ),
         ({"eps": 0.1, "outside": "ignore"}, "outside"),
         ({"eps": 0.1, "relative": True, "target": "0*x"}, "not zero"),
     ],
@@ -94,7 +98,8 @@ def test_the_summary_says_the_essentials():
     summary = net.summary()
     assert summary.tokens == net.network.tokens == summary.as_dict()["tokens"]
     assert summary.paper_tokens > summary.tokens
-    for word in ("grid", "2504.19901", "tokens", "parameters", "largest logit", "proved"):
+    assert summary.largest_error_found <= summary.bound <= summary.paper_bound
+    for word in ("grid", "2504.19901", "tokens", "parameters", "largest logit", "proved", "beta", "paper's bound"):
         assert word in str(summary)
     assert "sin(3*x)*y" in repr(net)
     assert "proved" in repr(net)

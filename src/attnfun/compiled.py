@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import prod
 from typing import Any
 
@@ -40,18 +40,32 @@ class Summary:
     status: str
     largest_error_found: float
     a_priori_bound: float
+    paper_bound: float | None
+    """The paper's own bound for this network."""
     paper_tokens: int | None
     """Memory tokens the paper's own bound asks for at the same eps."""
+    figures: dict[str, float]
+    """The construction's own resources: sharpness beta, number of cells, ..."""
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a dict."""
         return asdict(self)
 
     def __str__(self) -> str:
-        rows = [(name.replace("_", " "), value) for name, value in self.as_dict().items() if value is not None]
-        return "\n".join(
+        fields = {**self.as_dict(), **self.figures}
+        del fields["figures"]
+        rows = [(name.replace("_", " "), value) for name, value in fields.items() if value is not None]
+        lines = [
             f"{name:>20}  {value:.6g}" if isinstance(value, float) else f"{name:>20}  {value}" for name, value in rows
-        )
+        ]
+        return "\n".join([*lines, f"{'side by side':>20}  {self.side_by_side}"])
+
+    @property
+    def side_by_side(self) -> str:
+        """The paper's bound, ours and what was proved, next to the error that was measured."""
+        known = [] if self.paper_bound is None else [f"paper's bound {self.paper_bound:.3g}"]
+        known += [f"a priori {self.a_priori_bound:.3g}", f"{self.status} {self.bound:.3g}"]
+        return " | ".join([*known, f"measured error {self.largest_error_found:.3g}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +83,8 @@ class Compiled:
     a_priori: float
     paper_tokens: int | None
     outside: Outside = "raise"
+    paper_bound: float | None = None
+    figures: dict[str, float] = field(default_factory=dict)
 
     @property
     def domain(self) -> Box:
@@ -109,7 +125,9 @@ class Compiled:
             status=self.certificate.status.value,
             largest_error_found=self.certificate.found,
             a_priori_bound=self.a_priori,
+            paper_bound=self.paper_bound,
             paper_tokens=self.paper_tokens,
+            figures=self.figures,
         )
 
     def to_torch(self) -> Any:
@@ -149,7 +167,9 @@ class Compiled:
             "theorem": self.theorem,
             "eps": self.eps,
             "a_priori": self.a_priori,
+            "paper_bound": self.paper_bound,
             "paper_tokens": self.paper_tokens,
+            "figures": self.figures,
             "outside": self.outside,
         }
         storage.write(path, tensors, description)
@@ -191,7 +211,9 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             theorem=data["theorem"],
             eps=data["eps"],
             a_priori=data["a_priori"],
+            paper_bound=data.get("paper_bound"),
             paper_tokens=data["paper_tokens"],
+            figures=data.get("figures", {}),
             outside=data["outside"],
         )
     except (KeyError, TypeError, ValueError) as reason:

@@ -103,7 +103,7 @@ def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[C
         return theorems
     aim = ask.first_aim(target.domain)
     plans = [theorem.plan(target, ask.wish(theorem, aim)) for theorem in theorems]
-    promised = [aim is None or plan.a_priori <= aim for plan in plans]
+    promised = [aim is None or plan.promised <= aim for plan in plans]
     order = sorted(range(len(plans)), key=lambda k: (not promised[k], plans[k].tokens))
     return [theorems[k] for k in order]
 
@@ -168,9 +168,12 @@ class Request:
         return replace(self, eps=self.eps * largest)
 
     def first_aim(self, domain: Box) -> float | None:
-        """The largest error that the first network is planned for; an L_p error is at most that times |Ω|^{1/p}."""
-        volume = float(np.prod(domain.hi - domain.lo))
-        return None if self.eps is None else MARGIN * self.eps / volume ** (1 / float(self.norm))
+        """The error that the first network is planned for; in L_p as a p-mean."""
+        return None if self.eps is None else MARGIN * self.eps / self.scale(domain)
+
+    def scale(self, domain: Box) -> float:
+        """From p-means to norms: |Ω|^{1/p}, 1 in the sup norm."""
+        return float(np.prod(domain.hi - domain.lo)) ** (1 / float(self.norm))
 
     @property
     def largest_jump(self) -> float:
@@ -185,7 +188,7 @@ class Request:
 
 def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) -> Compiled:
     """Build the planned network and certify it."""
-    network = theorem.build(target, plan, ask.dtype)
+    network, scale = theorem.build(target, plan, ask.dtype), ask.scale(target.domain)
     certificate = certify(
         Claim.about(target, network),
         ask.eps,
@@ -200,7 +203,9 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
         construction=theorem.name,
         theorem=theorem.theorem,
         eps=ask.eps,
-        a_priori=plan.a_priori,
+        a_priori=plan.a_priori * scale,
+        paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
+        figures=plan.figures,
         paper_tokens=None if ask.eps is None else theorem.paper_tokens(target, plan, ask.eps),
         outside=ask.outside,
     )

@@ -16,7 +16,8 @@ class Wish:
     """What a construction is asked to plan for."""
 
     aim: float | None
-    """The largest error wanted, in exact arithmetic; None when a size is asked for in the options."""
+    """The largest error wanted, in exact arithmetic, in L_p as a p-mean (divided by |Ω|^{1/p}); None when a size is
+    asked for in the options."""
     budget: int
     """Memory tokens allowed."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -32,9 +33,21 @@ class Plan:
     tokens: int
     """Memory tokens it will take."""
     a_priori: float
-    """The theorem's own bound on the error in exact arithmetic, with the slopes known at planning time."""
+    """The theorem's own bound on the error in exact arithmetic, with the slopes known at planning time; in L_p a p-mean
+    (a bound on the largest error is one)."""
     details: Any
     """Whatever the construction needs to build it."""
+    expected: float | None = None
+    """The error that the sizes were chosen for, where the bound is known to be pessimistic."""
+    paper_bound: float | None = None
+    """The paper's own bound for the same network, where it has one."""
+    figures: dict[str, float] = field(default_factory=dict)
+    """Resources worth a line in the summary, by name."""
+
+    @property
+    def promised(self) -> float:
+        """The error to go by when constructions are compared."""
+        return self.a_priori if self.expected is None else self.expected
 
 
 class Construction(ABC):
@@ -45,6 +58,8 @@ class Construction(ABC):
     """Where the theorem is stated."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Names accepted in `options=`."""
+    automatic: ClassVar[bool] = True
+    """Does "auto" consider it? Not if another construction does the same with the same tokens."""
 
     def serves(self, target: Target) -> bool:
         """Can this theorem be applied to the target at all?"""

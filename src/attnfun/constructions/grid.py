@@ -1,13 +1,9 @@
-"""One softmax head over a grid of sampled values ([A], single-head self-attention, sup norm).
+"""One softmax head over a grid: single-head self-attention behind a sum of linear maps ([A]), in the sup norm and L_p.
 
-**Construction.** Cut the domain into N cells, spacing h_k on axis k, centres c_j. Subtract the centre of
-the domain from x. The query is `(x, 1)`; memory token j has key `(β_k c_jk, -Σ_k β_k c_jk²/2)` with
-`β_k = γ/h_k²` and value `f(c_j)`. Up to a term in x alone, which softmax ignores, its score is
-
-    s_j(x) = -Σ_k β_k (x_k - c_jk)² / 2,
-
-so the weights are a product of normalised Gaussians that concentrate on the cell that x is in. The data
-token is a key too (self-attention): it gets the constant score -B and the value 0.
+**Construction.** Cut the domain into N cells, spacing h_k on axis k, centres c_j. The head looks up (`one_head.py`) one
+value a cell with sharpness `β_k = γ/h_k²`: in the sup norm the sample `f(c_j)`, in L_p the mean of f over the cell
+(`pieces/means.py`). The weights are products of normalised Gaussians that concentrate on the cell that x is in.
+Sequences (n, d) are read as vec(X), D = n d coordinates; n = 1 is a function of d variables. Data tokens are keys too.
 
 **Bound.** Let `M_k` be the largest mean square distance `Σ_j w_j (x_k - c_jk)²` on axis k. For γ >= 10,
 `M_k <= 0.2502 h_k²`. *Proof.* Weights factor over axes, so take one axis, h = 1, x in the cell of c_0 at offset
@@ -24,142 +20,191 @@ If `|f(x) - f(c)| <= Σ_k L_k |x_k - c_k|`, then by Jensen
     |f(x) - head(x)| <= Σ_j w_j |f(x) - f(c_j)| <= Σ_k L_k √M_k <= 1.0004 Σ_k L_k h_k / 2;
 
 for a Euclidean Lipschitz constant L it is at most `1.0004 L |h|/2 = 1.0004 L r_0`, r_0 the circumradius of a cell. No
-oscillation and no log N enter. The data token's mass is at most `e^{-B + γD/8}`.
+oscillation and no log N enter. In L_p see `pieces/means.py`. To both, wrong positions and the data tokens add what
+`Layout.leak` says; the best score is nowhere below `-γD/8`, because x is within h_k/2 of a centre on every axis.
 
-[A] asks instead for `L r + osc N e^{-β(r² - r_0²)/2} <= eps` with some r > r_0; we quote it with r = 2 r_0.
+[A] says instead that `|f - head| <= ω(r) + osc N e^{-β(r² - r_0²)/2}` for every r > r_0. On cells that are not cubes
+put `ρ² = Σ_k β_k (x_k - c_k)²` in the place of r²: `r_0² = γD/4`, and f changes by at most `ρ √(Σ_k L_k²/β_k)`. We
+quote the best ρ as the paper's bound, and r = 2 r_0 on cubes for the paper's number of tokens.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import isinf, log, sqrt
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import round_to
 from ..errors import InputError
-from ..network import Affine, Attention, Network
-from ..network.network import rounded
+from ..network import Network
 from ..pieces import Grid
+from ..pieces.means import Modulus, cell_means, growth, paper_factor
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
 from .base import Construction, Plan, Wish
+from .one_head import Layout, Lookup, single_head
 
 Floats = npt.NDArray[np.float64]
 
 GAMMA = 10.0
 """Default sharpness β h²; the bound above needs at least 10."""
-DATA_TOKEN_GAP = 60.0
-"""The data token's score lies at least this far below the best memory token's."""
 JENSEN = 1.0004
 """2 √0.2502, rounded up."""
+SIZES = 1024
+"""Samples from which the size of the values is taken."""
 
 
 @dataclass(frozen=True, eq=False)
 class GridDetails:
-    """A grid and how sharply the head selects its cells."""
+    """A grid, how sharply the head selects its cells, and what the cells hold."""
 
     grid: Grid
     gamma: float
+    layout: Layout
+    means: bool
+    """Do cells hold means (L_p) or samples?"""
     slope: float
     """A Euclidean Lipschitz constant, declared or estimated from samples."""
+    modulus: Modulus | None
+    """How f changes under shifts in L_p; None in the sup norm."""
 
 
 class GridConstruction(Construction):
-    """Single-head self-attention with sampled values."""
+    """Single-head self-attention with one value a cell."""
 
     name: ClassVar[str] = "grid"
-    theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm), with a sharper bound"
-    options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma"})
+    theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm and L_p), with sharper bounds"
+    options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout"})
+    attends_data: ClassVar[bool] = True
 
     def plan(self, target: Target, wish: Wish) -> Plan:
-        """Spacings that balance the axes: `L_k h_k` equal, their sum what `aim` allows."""
+        """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
         gamma = float(wish.options.get("gamma", GAMMA))
         if not gamma >= GAMMA:
             raise InputError(f"options gamma must be at least {GAMMA:g} for the grid's bound", got=gamma)
-        relative, error, slope = _balanced_spacing(target)
-        if wish.aim is None:
-            grid = _with_tokens(target, relative, int(wish.options.get("tokens", 0)), wish.budget)
-        elif error == 0:
-            grid = Grid(target.domain, (1,) * target.domain.size)
-        else:
-            grid = Grid.with_spacing(target.domain, relative * (wish.aim / error))
-        scale = float(np.max(grid.spacing / relative, where=np.isfinite(relative), initial=0.0))
-        return Plan(grid.size, scale * error, GridDetails(grid, gamma, slope))
+        layout = Layout.read(target, wish.options)
+        rule = _BySlopes(target, gamma) if isinf(wish.norm) else _ByShifts(target, gamma, wish.norm)
+        grid = _sized(target, rule, wish, layout.rows)
+        a_priori, expected, paper = rule.errors(grid)
+        sample = target.values(target.domain.sample(SIZES, np.random.default_rng(0)))  # (S, m)
+        peak, osc = float(np.abs(sample).max()), _between_rows(sample, layout.rows)
+        layout = layout.sharp_enough(expected, osc)
+        leak = layout.leak(peak, osc, self.attends_data)
+        beta = gamma / grid.spacing**2
+        return Plan(
+            tokens=grid.size * layout.rows,
+            a_priori=a_priori + leak,
+            details=GridDetails(grid, gamma, layout, not isinf(wish.norm), rule.slope, rule.modulus),
+            expected=expected + leak,
+            paper_bound=paper + leak,
+            figures={"cells": grid.size, "beta": float(beta.max()), "gamma": gamma, "kappa": layout.kappa},
+        )
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
-        """Affine map (flatten, centre), one head, and for sequences an affine map back to tokens."""
-        grid, gamma = plan.details.grid, plan.details.gamma
-        length, size, outputs = target.domain.tokens[0], target.domain.size, target.outputs
-        centres = grid.centres()  # (N, D)
-        values = target.values(centres)  # (N, m)
-        origin = round_to(((target.domain.lo + target.domain.hi) / 2).ravel(), dtype)  # (D,)
-        beta = gamma / grid.spacing**2  # (D,)
-        offset = centres - origin  # (N, D)
-        keys = np.hstack([beta * offset, -(beta * offset**2).sum(axis=1, keepdims=True) / 2])  # (N, D+1)
-
-        asks, answers = size + 1, size + 1 + outputs
-        memory = np.hstack([np.zeros((grid.size, asks)), keys, values])  # (N, 2(D+1)+m): query | key | value
-        to_query = np.eye(size, asks + answers)  # (D, 2(D+1)+m)
-        data_key = -(DATA_TOKEN_GAP + gamma * size / 8)
-        bias = np.concatenate([-origin, [1.0], np.zeros(size), [data_key], np.zeros(outputs)])
-        blocks = np.split(np.eye(asks + answers), [asks, 2 * asks], axis=1)  # three selections
-        head = Attention(
-            query=blocks[0][None],
-            query_bias=np.zeros((1, asks)),
-            key=blocks[1][None],
-            key_bias=np.zeros((1, asks)),
-            value=blocks[2][None],
-            value_bias=np.zeros((1, outputs)),
-            output=np.eye(outputs)[None],
-            output_bias=np.zeros(outputs),
-            memory=memory,
-            attends_data=True,
-        )
-        read_in = Affine.tokenwise(to_query, bias) if length == 1 else Affine.flatten(length, to_query, bias)
-        read_out = [Affine.unflatten(*target.output_shape)] if len(target.output_shape) == 2 else []
-        layers = tuple(rounded(layer, dtype) for layer in (read_in, head, *read_out))
-        return Network(layers, length, dtype)
+        """Values of the cells, looked up by one head."""
+        details: GridDetails = plan.details
+        grid, gamma = details.grid, details.gamma
+        means = details.means and not isinstance(target, Lipschitz)  # a black box is called once a cell
+        values = cell_means(target, grid) if means else target.values(grid.centres())  # (N, m)
+        lookup = Lookup(grid.centres(), gamma / grid.spacing**2, values, depth=gamma * grid.domain.size / 8)
+        return single_head(lookup, target, details.layout, dtype, attends_data=self.attends_data)
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
-        """[A] on a uniform grid, with the slope declared or sampled."""
-        return paper_tokens(target.domain, plan.details.slope, eps)
+        """[A] on a uniform grid, with the slope or the shifts declared or sampled."""
+        details: GridDetails = plan.details
+        if details.modulus is None:
+            return paper_tokens(target.domain, details.slope, eps) * details.layout.rows
+        return Grid.with_spacing(target.domain, details.modulus.paper_spacing(eps)).size * details.layout.rows
 
 
-def _balanced_spacing(target: Target) -> tuple[Floats, float, float]:
-    """Spacings of a good shape (inf where f does not vary), the error they would give, a Lipschitz constant."""
-    size = target.domain.size
-    if isinstance(target, Lipschitz):
-        slope = target.constant
-        return np.ones(size), JENSEN * slope * sqrt(size) / 2, slope
-    slopes = sampled_slopes(target)  # (S, D): |∂f/∂x_k|, largest over outputs
-    peak = slopes.max(axis=0)
-    with np.errstate(divide="ignore"):
-        spacing = np.where(peak > 0, 1 / peak, np.inf)
-    error = JENSEN * float((slopes * np.where(peak > 0, spacing, 0.0)).sum(axis=1).max()) / 2
-    return spacing, error, float(np.sqrt((slopes**2).sum(axis=1)).max())
+class _BySlopes:
+    """Sup norm: spacings that balance the axes, `L_k h_k` equal; errors in proportion to the spacings."""
+
+    modulus: Modulus | None = None
+
+    def __init__(self, target: Target, gamma: float) -> None:
+        self.target, self.gamma, size = target, gamma, target.domain.size
+        if isinstance(target, Lipschitz):
+            self.slope, self.spacing = target.constant, np.ones(size)
+            self.slopes = np.full((1, size), self.slope / sqrt(size))
+        else:
+            self.slopes = sampled_slopes(target)  # (S, D): |∂f/∂x_k|, largest over outputs
+            self.slope = float(np.sqrt((self.slopes**2).sum(axis=1)).max())
+            with np.errstate(divide="ignore"):
+                self.spacing = 1 / self.slopes.max(axis=0)  # inf where f does not vary
+        self.osc = float(np.ptp(target.values(target.domain.sample(SIZES, np.random.default_rng(1))), axis=0).max())
+
+    def grid(self, error: float) -> Grid:
+        """The coarsest grid of a good shape with this error."""
+        unit = self._jensen(np.where(np.isfinite(self.spacing), self.spacing, 0.0))
+        if unit == 0:
+            return Grid(self.target.domain, (1,) * self.target.domain.size)
+        return Grid.with_spacing(self.target.domain, self.spacing * (error / unit))
+
+    def errors(self, grid: Grid) -> tuple[float, float, float]:
+        """Bound, expected error, the paper's bound."""
+        bound = self._jensen(grid.spacing)
+        change = float(np.sqrt((self.slopes**2 * grid.spacing**2 / self.gamma).sum(axis=1)).max())
+        if isinstance(self.target, Lipschitz):
+            change = self.slope * float(grid.spacing.max()) / sqrt(self.gamma)
+        squares = self.gamma * grid.domain.size / 4 + np.linspace(0, 4 * log(grid.size) + 80, 400)  # ρ²
+        paper = (change * np.sqrt(squares) + self.osc * np.exp(log(grid.size) + (squares[0] - squares) / 2)).min()
+        return bound, bound, float(paper)
+
+    def _jensen(self, spacing: Floats) -> float:
+        if isinstance(self.target, Lipschitz):
+            return JENSEN * self.slope * float(np.sqrt((spacing**2).sum())) / 2
+        return JENSEN * float((self.slopes * spacing).sum(axis=1).max()) / 2
 
 
-def _with_tokens(target: Target, relative: Floats, tokens: int, budget: int) -> Grid:
-    """The finest balanced grid with at most the number of tokens asked for."""
-    if not 1 <= tokens <= budget:
+class _ByShifts(_BySlopes):
+    """L_p, as p-means: ω_p equal on all axes, or by slopes where that promises more."""
+
+    def __init__(self, target: Target, gamma: float, p: float) -> None:
+        super().__init__(target, gamma)
+        self.p, size = p, target.domain.size
+        self.modulus = None if isinstance(target, Lipschitz) else Modulus.of(target, p)
+        self.growth, self.paper_factor = growth(gamma, p, size), paper_factor(gamma, p, size)
+
+    def grid(self, error: float) -> Grid:
+        """The coarser of the two grids."""
+        grids = [super().grid(error)]
+        if self.modulus is not None:
+            shape = self.modulus.spacing(2 * error / self.target.domain.size)
+            grids.append(Grid.with_spacing(self.target.domain, shape))
+        return min(grids, key=lambda grid: grid.size)
+
+    def errors(self, grid: Grid) -> tuple[float, float, float]:
+        """Bound, expected error, the paper's bound. A shift moves half a cell on average: expect half of ω_p."""
+        bound = super().errors(grid)[0]
+        if self.modulus is None:
+            shift = self.slope * float(np.sqrt((grid.spacing**2).sum()))
+        else:
+            shift = self.modulus.at(grid.spacing)
+        paper = 2 ** (grid.domain.size / self.p) * shift + self.osc * self.paper_factor
+        return min(bound, self.growth * shift), min(bound, shift / 2), paper
+
+
+def _sized(target: Target, rule: _BySlopes, wish: Wish, rows: int) -> Grid:
+    """The grid for the aim, or the finest one with at most the number of tokens asked for."""
+    if wish.aim is not None:
+        return rule.grid(wish.aim)
+    tokens = int(wish.options.get("tokens", 0))
+    if not rows <= tokens <= wish.budget:
         raise InputError(
-            f'without eps, options={{"tokens": N}} must say how many, from 1 to the budget {budget}',
+            f'without eps, options={{"tokens": N}} must say how many, from {rows} to the budget {wish.budget}',
             got=tokens,
         )
-    low, high = -60.0, 60.0
-    widest = (target.domain.hi - target.domain.lo).ravel().max()
+    low, high = -1000.0, 1000.0  # logarithms of errors
     for _ in range(60):
         middle = (low + high) / 2
-        fits = _cells(target, relative * widest * 2.0**middle) <= tokens
-        low, high = (low, middle) if fits else (middle, high)
-    return Grid.with_spacing(target.domain, relative * widest * 2.0**high)
+        low, high = (low, middle) if rule.grid(2.0**middle).size * rows <= tokens else (middle, high)
+    return rule.grid(2.0**high)
 
 
-def _cells(target: Target, spacing: Floats) -> float:
-    """Number of cells as a float: it may be far beyond any integer worth having."""
-    widths = (target.domain.hi - target.domain.lo).ravel()
-    return float(np.prod(np.maximum(1.0, np.ceil(widths / spacing))))
+def _between_rows(sample: Floats, rows: int) -> float:
+    """The largest difference between the rows of outputs (S, n' d'), feature by feature."""
+    return float(np.ptp(sample.reshape(len(sample), rows, -1), axis=1).max(initial=0.0))

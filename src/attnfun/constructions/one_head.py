@@ -1,0 +1,127 @@
+"""One softmax head that looks values up: what `grid` and `cross` have in common.
+
+Token j has a place c_j and a value v_j. Subtract the origin from x and c; with `β_k` the sharpness along axis k, the
+score `Σ_k β_k (c_jk x_k - c_jk²/2)` is affine in x and, up to a term in x alone that softmax ignores, equal to
+`-Σ_k β_k (x_k - c_jk)²/2`: the weights concentrate on the cell that x is in.
+
+Two layouts of sequence outputs, n' rows of d' features:
+
+*packed*: one query `(x, 1)`, N memory tokens with whole values (n' d' features), unpacked by one linear map.
+
+*position* ([A]): a query `(x, 1, e_t)` for each output row t, and a memory token for each place j and row t', with key
+`(β c_j, -β|c_j|²/2, κ e_t')` and value row t' of v_j. For each j the n' tokens share one weight but for the factor e^κ
+of the right row, so rows of the wrong position get the share `(n'-1)/(e^κ + n'-1)` altogether, exactly.
+
+In self-attention the data tokens are keys too: score -B, value 0. If some memory token's score is at least `-depth`
+everywhere, `B = depth + GAP` leaves them a mass of at most `n' e^{-GAP-κ}` (κ = 0 and n' = 1 when packed).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, log
+
+import numpy as np
+import numpy.typing as npt
+
+from ..dtypes import round_to
+from ..errors import InputError
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..targets import Target
+
+Floats = npt.NDArray[np.float64]
+
+LAYOUTS = ("packed", "position")
+GAP = 60.0
+"""The data tokens' scores lie at least this far below the best memory token's."""
+LEAST_KAPPA, MOST_KAPPA = 2.0, 60.0
+SHARE = 0.01
+"""Fraction of the error that wrong positions may add: κ is chosen for it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """Places, sharpness and values of N memory tokens."""
+
+    centres: Floats  # (N, D)
+    beta: Floats  # (D,)
+    values: Floats  # (N, m)
+    depth: float
+    """Everywhere on the domain some token's score is at least minus this."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a sequence of outputs is laid out; `kappa` is 0 when it is packed."""
+
+    name: str
+    rows: int
+    """Output tokens that share the memory tokens: n' for positions, 1 when packed."""
+    kappa: float = 0.0
+
+    @classmethod
+    def read(cls, target: Target, options: dict[str, object]) -> Layout:
+        """The layout asked for."""
+        name = str(options.get("layout", LAYOUTS[0]))
+        if name not in LAYOUTS:
+            raise InputError(f"options layout must be one of {', '.join(LAYOUTS)}", got=repr(options["layout"]))
+        return cls(name, target.output_shape[0] if name == "position" and len(target.output_shape) == 2 else 1)
+
+    def sharp_enough(self, error: float, osc: float) -> Layout:
+        """With κ such that wrong positions add a hundredth of `error`, `osc` the largest difference between rows."""
+        if self.rows == 1:
+            return self
+        needed = log(max((self.rows - 1) * osc / max(SHARE * error, 1e-300), 1.0))
+        return Layout(self.name, self.rows, min(max(needed, LEAST_KAPPA), MOST_KAPPA))
+
+    def leak(self, peak: float, osc: float, attends_data: bool) -> float:
+        """What wrong positions and, in self-attention, the data tokens can add to the error; |values| <= peak."""
+        wrong = osc * (self.rows - 1) / (exp(self.kappa) + self.rows - 1)
+        return wrong + attends_data * self.rows * peak * exp(-GAP - self.kappa)
+
+
+def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, attends_data: bool) -> Network:
+    """Affine map (everything to every query, centred), one head, and for packed sequences an affine map back."""
+    domain, shape = target.domain, target.output_shape
+    (length, width), rows = domain.tokens, layout.rows
+    origin = round_to(((domain.lo + domain.hi) / 2).ravel(), dtype)  # (D,)
+    offset = lookup.centres - origin  # (N, D)
+    keys = np.hstack([lookup.beta * offset, -(lookup.beta * offset**2).sum(axis=1, keepdims=True) / 2])  # (N, D+1)
+    values = lookup.values  # (N, m)
+    marks = np.eye(rows) if rows > 1 else np.empty((1, 0))  # (n', P): which row a query is, nothing if there is one
+    memory = np.hstack(
+        [
+            np.repeat(keys, rows, axis=0),
+            np.tile(layout.kappa * marks, (len(keys), 1)),
+            values.reshape(len(keys) * rows, -1),
+        ]
+    )  # (N n', D+1+P+v)
+    asks, answers = domain.size + 1 + marks.shape[1], values.shape[1] // rows
+    data = np.hstack([np.tile(np.append(-origin, 1.0), (rows, 1)), marks])  # (n', D+1+P), to which x is added
+    if attends_data:  # tokens are query | key | value
+        memory = np.hstack([np.zeros((len(memory), asks)), memory])
+        key = np.zeros((rows, asks))
+        key[:, domain.size] = -(lookup.depth + GAP)
+        data = np.hstack([data, key, np.zeros((rows, answers))])
+    select = np.eye(memory.shape[1])  # columns: (query |) key | value
+    head = Attention(
+        query=np.eye(data.shape[1], asks)[None],
+        query_bias=np.zeros((1, asks)),
+        key=select[None, :, -asks - answers : -answers],
+        key_bias=np.zeros((1, asks)),
+        value=select[None, :, -answers:],
+        value_bias=np.zeros((1, answers)),
+        output=np.eye(answers)[None],
+        output_bias=np.zeros(answers),
+        memory=memory,
+        attends_data=attends_data,
+    )
+    spread = np.eye(domain.size, data.shape[1])  # (D, features): x into the first D
+    if length == rows == 1:
+        read_in = Affine.tokenwise(spread, data[0])
+    else:  # row k of X goes to every query
+        left = np.repeat(np.eye(length)[:, None, :], rows, axis=1)  # (K=n, n', n)
+        read_in = Affine(spread.reshape(length, width, -1), data, left)
+    read_out = [Affine.unflatten(*shape)] if len(shape) == 2 and rows == 1 else []
+    return Network(tuple(rounded(layer, dtype) for layer in (read_in, head, *read_out)), length, dtype)

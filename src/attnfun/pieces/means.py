@@ -1,0 +1,135 @@
+"""Cell means and what they are worth in L_p ([A], 1 <= p < ∞: f integrable, jumps allowed).
+
+**Bound (ours).** A head over a grid of spacing h_k with sharpness `β_k = γ/h_k²`, whose values are the means of f over
+the cells, satisfies
+
+    ‖f - head‖_p <= A^{D/p} ω_p(h),      A = 2 (1 + Σ_{m>=1} (m+1)^p e^{-γm(m-1)/2} 2/(γ(2m-1))),
+
+with `ω_p(h)` the largest `‖f(· + t) - f‖_p` over shifts `|t_k| <= h_k` (where both points are in the box). For γ = 10,
+A is 2.81 in L_1 and 3.61 in L_2, and A -> 2 for large γ. *Proof.* Let `j(y)` be the cell of y. By Jensen, twice,
+
+    |f(x) - Σ_j w_j(x) mean_j|^p <= Σ_j w_j(x) |f(x) - mean_j|^p <= ∫ w_{j(y)}(x)/|cell| |f(x) - f(y)|^p dy.
+
+Integrate over x and put y = x + t. The factor `w_{j(x+t)}(x)` is a product over the axes, so take one of them, h = 1,
+x at the offset θ, |θ| <= 1/2, from its own centre c_0, y in cell j. It is at most 1; and as token 0 is there, it is at
+most `e^{-γ j(j-2θ)/2}`. For t >= 1 (mirror otherwise) `j >= t + θ - 1/2 >= θ`, so
+`j(j - 2θ) >= (t - 1/2)² - θ² >= t(t - 1)`. A shift by t is at most `⌈|t|_∞⌉` shifts of at most h inside the (convex)
+box, whose p-norms add up, so the double integral is at most `ω_p(h)^p` times
+`Π_k 2 (1 + ∫_1^∞ ⌈t⌉^p e^{-γt(t-1)/2} dt)`; on [m, m+1], `t(t-1) >= m(m-1) + (2m-1)(t-m)`. ∎
+
+[A] argues with the mass outside the cell instead: with any θ < 1/2 and `q = e^{-γθ}`,
+
+    ‖f - head‖_p <= 2^{D/p} ω_p(h) + osc |Ω|^{1/p} [(2Dθ)^{1/p} + 2Dq/(1-q)],
+
+which needs γ -> ∞ to fall at all. Both are quoted with ω_p estimated from samples.
+
+Norms here are *p-means*, `‖·‖_p / |Ω|^{1/p}`, so that a bound on the largest error is one on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+
+from ..targets import Target
+from .grids import Grid
+
+Floats = npt.NDArray[np.float64]
+
+SAMPLES = 4096
+FINEST = 8
+"""Shifts by 2^-1 .. 2^-8 of the width are sampled."""
+WORK, MOST_POINTS = 2**20, 16
+"""Evaluations spent on all means; points per axis and cell at most."""
+BLOCK = 2**16
+"""Points evaluated at a time."""
+
+
+def cell_means(target: Target, grid: Grid) -> Floats:
+    """Means of f over the cells (N, m): two-point Gauss rules on equal parts of each cell. Memory O(BLOCK)."""
+    size = grid.domain.size
+    parts = int(min(max((WORK / grid.size) ** (1 / size) / 2, 1), MOST_POINTS / 2))
+    ends = (np.arange(parts)[:, None] + 0.5 + np.array([-1, 1]) / np.sqrt(12)).ravel() / parts - 0.5  # (q,), in cells
+    mesh = np.meshgrid(*[ends] * size, indexing="ij")
+    offsets = np.stack([axis.ravel() for axis in mesh], axis=1) * grid.spacing  # (q^D, D)
+    low, high = grid.domain.lo.ravel(), grid.domain.hi.ravel()
+    centres, means = grid.centres(), []
+    step = max(1, BLOCK // len(offsets))
+    for start in range(0, len(centres), step):
+        rows = np.clip(centres[start : start + step, None] + offsets, low, high)  # (b, q^D, D)
+        values = target.values(rows.reshape(-1, size))
+        means.append(values.reshape(*rows.shape[:2], -1).mean(axis=1))
+    return np.concatenate(means)
+
+
+def growth(gamma: float, p: float, size: int) -> float:
+    """A^{D/p}, in logarithms because (m+1)^p overflows."""
+    m = np.arange(1.0, 12 + 2 * np.sqrt(p))
+    terms = p * np.log(m + 1) - gamma * m * (m - 1) / 2 + np.log(2 / (gamma * (2 * m - 1)))
+    return float(np.exp(size / p * (log(2) + np.logaddexp.reduce([0.0, *terms]))))
+
+
+def paper_factor(gamma: float, p: float, size: int) -> float:
+    """The bracket of [A]'s bound, with the best θ of a list."""
+    theta = np.geomspace(1e-6, 0.499, 400)
+    q = np.exp(-gamma * theta)
+    return float(((2 * size * theta) ** (1 / p) + 2 * size * q / (1 - q)).min())
+
+
+@dataclass(frozen=True, eq=False)
+class Modulus:
+    """How much f changes, as a p-mean, under a shift along one axis: sampled, and continued by a power law."""
+
+    scales: Floats  # (S,), rising
+    levels: Floats  # (D, S), rising
+    widths: Floats  # (D,)
+    p: float
+
+    @classmethod
+    def of(cls, target: Target, p: float) -> Modulus:
+        """Differences at random points; (D S) SAMPLES evaluations."""
+        domain, rng = target.domain, np.random.default_rng(0)
+        low, widths = domain.lo.ravel(), (domain.hi - domain.lo).ravel()
+        rows = domain.sample(SAMPLES, rng)  # (P, D)
+        scales: Floats = 2.0 ** -np.arange(FINEST, 0, -1, dtype=np.float64)
+        base, levels = target.values(rows), np.zeros((domain.size, FINEST))
+        for axis, place in np.ndindex(*levels.shape):
+            moved, shift = rows.copy(), scales[place] * widths[axis]
+            inside = rows[:, axis] + shift <= low[axis] + widths[axis]
+            moved[:, axis] += np.where(inside, shift, -shift)
+            moved[:, axis] = np.maximum(moved[:, axis], low[axis])
+            change = np.abs(target.values(moved) - base).max(axis=1)
+            levels[axis, place] = np.mean(change**p) ** (1 / p)
+        return cls(scales, np.maximum.accumulate(levels, axis=1), widths, p)
+
+    def at(self, spacing: Floats) -> float:
+        """An estimate of ω_p(h) for shifts along all axes at once: the sum over the axes."""
+        parts = np.minimum(spacing / self.widths, 1.0)
+        return float(sum(self._level(axis, part) for axis, part in enumerate(parts)))
+
+    def spacing(self, level: float) -> Floats:
+        """Spacings whose ω_p is `level` on each axis, (D,); the whole width where f does not vary that much."""
+        fractions = 2.0 ** np.linspace(-60, 0, 601)
+        found = np.empty(len(self.widths))
+        for axis in range(len(found)):
+            fits = np.flatnonzero(self._level(axis, fractions) <= level)
+            found[axis] = fractions[fits[-1]] if len(fits) else fractions[0]
+        return found * self.widths
+
+    def paper_spacing(self, eps: float) -> Floats:
+        """Equal fractions of the widths at which [A]'s first term, `2^{D/p} ω_p(h)` as a norm, is half of eps, (D,)."""
+        fractions = 2.0 ** np.linspace(-60, 0, 601)
+        size = len(self.widths)
+        total = sum(self._level(axis, fractions) for axis in range(size))
+        fits = np.flatnonzero(2 ** (size / self.p) * total * np.prod(self.widths) ** (1 / self.p) <= eps / 2)
+        return self.widths * (fractions[fits[-1]] if len(fits) else fractions[0])
+
+    def _level(self, axis: int, fraction: Floats | float) -> Floats:
+        """Log-log interpolation; below the finest scale with the exponent of the last four, at most 1."""
+        levels = np.maximum(self.levels[axis], 1e-300)
+        exponent = np.clip(np.log(levels[3] / levels[0]) / np.log(self.scales[3] / self.scales[0]), 0.05, 1.0)
+        inner = np.exp(np.interp(np.log(fraction), np.log(self.scales), np.log(levels)))
+        return np.where(fraction < self.scales[0], levels[0] * (fraction / self.scales[0]) ** exponent, inner)
