@@ -11,6 +11,7 @@ from .certificates import Certificate, Progress
 from .compiled import Compiled, load
 from .domain import Box
 from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
+from .pieces.partition import Partition, partition
 from .pipeline import compile
 from .targets import Status
 
@@ -22,6 +23,7 @@ __all__ = [
     "FileFormatError",
     "InputError",
     "MissingExtra",
+    "Partition",
     "Progress",
     "ProofFailed",
     "Status",
@@ -29,4 +31,5 @@ __all__ = [
     "__version__",
     "compile",
     "load",
+    "partition",
 ]

@@ -12,6 +12,7 @@ from .errors import InputError
 
 if TYPE_CHECKING:
     from .compiled import Compiled
+    from .pieces.partition import Partition
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,3 +87,35 @@ def _draw_map(figure: Any, net: Compiled) -> None:
     )
     right.set(xlabel=net.domain.axes[0], title="|error|, colour scale up to the bound")
     figure.colorbar(image, ax=right)
+
+
+def plot_partition(cells: Partition, path: str | os.PathLike[str] | None = None) -> Any:
+    """Scores and their maximum over a line, or the cells of a rectangle, each in its own colour."""
+    from matplotlib.figure import Figure
+
+    if cells.domain.size > 2:
+        raise InputError("a plot needs one or two variables", got=f"{cells.domain.size} in {cells.domain!r}")
+    figure = Figure(figsize=(5, 4), layout="constrained")
+    axes, low, high = figure.subplots(), cells.domain.lo.ravel(), cells.domain.hi.ravel()
+    if cells.domain.size == 1:
+        x = np.linspace(low[0], high[0], LINE_POINTS)
+        scores = cells.scores(x[:, None] if cells.domain.shape else x)  # (P, N)
+        axes.plot(x, scores, color=GREY, linewidth=0.8, alpha=0.6)
+        axes.plot(x, scores.max(axis=1), color=BLUE, linewidth=2, label="largest score")
+        for wall in {float(corner) for corners in cells.corners for corner in corners.ravel()}:
+            axes.axvline(wall, color=ORANGE, linewidth=0.8, linestyle="--")
+        axes.set(xlabel=cells.domain.axes[0], xlim=(low[0], high[0]))
+        axes.legend(frameon=False)
+    else:
+        for cell, corners in enumerate(cells.corners):
+            if len(corners) > 2:
+                middle = corners.mean(axis=0)
+                angle = np.arctan2(*(corners - middle).T[::-1])
+                axes.fill(*corners[np.argsort(angle)].T, facecolor=f"C{cell % 10}", alpha=0.45, edgecolor=GREY)
+        axes.set(
+            xlabel=cells.domain.axes[0], ylabel=cells.domain.axes[1], xlim=(low[0], high[0]), ylim=(low[1], high[1])
+        )
+    axes.set_title(f"{len(cells)} cells", fontsize=11)
+    if path is not None:
+        figure.savefig(path, dpi=160)
+    return figure
