@@ -16,7 +16,7 @@ def hostile_points(net: af.Compiled, count: int, seed: int) -> np.ndarray:
     keys = memory.keys()[0]  # (M, k)
     random = net.domain.sample(count, rng)
     pick = rng.integers(0, len(keys), (count, 2))
-    slope, offset = keys[:, :-1], keys[:, -1]
+    slope, offset = keys[:, : net.domain.size], keys[:, net.domain.size]
     centre = ((net.domain.lo + net.domain.hi) / 2).ravel()
     change = slope[pick[:, 0]] - slope[pick[:, 1]]  # (count, D): points where two tokens tie
     near = random - centre

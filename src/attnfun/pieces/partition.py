@@ -42,7 +42,7 @@ class Partition:
     """Cells of a box on which `slopes[j]·x + offsets[j]` is the largest.
 
     >>> cells = partition([[0.0], [1.0]], domain=(-1, 3))
-    >>> cells.cell_of([[0.2], [0.9]]), cells.volumes, cells.neighbours
+    >>> cells.cell_of([0.2, 0.9]), cells.volumes, cells.neighbours
     (array([0, 1]), array([1.5, 2.5]), [(0, 1)])
     """
 
