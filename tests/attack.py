@@ -6,29 +6,42 @@ import numpy as np
 
 import attnfun as af
 from attnfun.certificates.search import corners
+from attnfun.targets import Unanswerable
 
 
 def hostile_points(net: af.Compiled, count: int, seed: int) -> np.ndarray:
     """Rows (B, D) inside the domain, in float64."""
     rng = np.random.default_rng(seed)
     low, high = net.domain.lo.ravel(), net.domain.hi.ravel()
-    memory = net.network.attention[0]
-    keys = memory.keys()[0]  # (M, k)
     random = net.domain.sample(count, rng)
-    pick = rng.integers(0, len(keys), (count, 2))
-    slope, offset = keys[:, : net.domain.size], keys[:, net.domain.size]
-    centre = ((net.domain.lo + net.domain.hi) / 2).ravel()
-    change = slope[pick[:, 0]] - slope[pick[:, 1]]  # (count, D): points where two tokens tie
-    near = random - centre
-    gap = (change * near).sum(axis=1) + offset[pick[:, 0]] - offset[pick[:, 1]]
-    norm = np.maximum((change**2).sum(axis=1), 1e-300)
-    ties = centre + near - change * (gap / norm)[:, None]
+    ties = _ties(net, random, rng)
     edges = random.copy()
     axis = rng.integers(0, net.domain.size, count)
     edges[np.arange(count), axis] = np.where(rng.integers(0, 2, count) == 1, high[axis], low[axis])
     rows = np.vstack([random, ties, edges, corners(net.domain)])
     rows = np.vstack([rows, np.nextafter(rows, np.inf), np.nextafter(rows, -np.inf)])
     return np.clip(rows, low, high)
+
+
+def _ties(net: af.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Points where two keys have equal scores, or where a piecewise-linear target has a kink, or close to that."""
+    count, centre = len(random), ((net.domain.lo + net.domain.hi) / 2).ravel()
+    try:
+        planes = net.certificate.claim.target.maxima().groups.coefficients  # (G, N, 1+P)
+        planes = planes[~planes[..., 1 + net.domain.size :].any(axis=(1, 2))][..., : 1 + net.domain.size]
+        group, one, two = (rng.integers(0, size, count) for size in (len(planes), *planes.shape[1:2] * 2))
+        plane = planes[group, one] - planes[group, two]
+        change, offset = plane[:, 1:], plane[:, 0] + rng.normal(size=count) * 10.0 ** rng.uniform(-12, 0, count)
+        centre = np.zeros_like(centre)
+    except Unanswerable:
+        keys = net.network.attention[0].keys()[0]  # (M, k)
+        pick = rng.integers(0, len(keys), (count, 2))
+        gap = keys[pick[:, 0]] - keys[pick[:, 1]]
+        change, offset = gap[:, : net.domain.size], gap[:, net.domain.size]
+    near = random - centre
+    gap = (change * near).sum(axis=1) + offset
+    norm = np.maximum((change**2).sum(axis=1), 1e-300)
+    return centre + near - change * (gap / norm)[:, None]
 
 
 def climb(error, rows: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int, steps: int = 25) -> np.ndarray:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 import attnfun as af
 
@@ -53,6 +54,25 @@ def mix_rows(X: Any) -> Any:
     return np.stack(rows, axis=-1).reshape((*a.shape[:-1], 3, 1))
 
 
+def rectifiers() -> torch.nn.Module:
+    """A PyTorch network with three kinds of units and two hidden layers."""
+    torch.manual_seed(0)
+    nn = torch.nn
+    layers = (
+        nn.Linear(3, 4),
+        nn.LeakyReLU(0.1),
+        nn.Linear(4, 4),
+        nn.Hardtanh(),
+        nn.Linear(4, 3),
+        nn.ReLU(),
+        nn.Linear(3, 2),
+    )
+    return nn.Sequential(*layers)
+
+
+RNG = np.random.default_rng(0)
+PLANES = af.MaxAffine(RNG.normal(size=(9, 2)), RNG.normal(size=9))
+
 CASES = [
     Case("wave", "sin(3*x)", {"x": (-1, 1)}, 0.05),
     Case("product", "sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1),
@@ -86,5 +106,21 @@ CASES = [
     Case(
         "two smooth variables", "cos(3*x + y)/(2 + x*y)", {"x": (-1, 1), "y": (0, 1)}, 1e-5, constructions=("spectral",)
     ),
+    Case(
+        "truncated linear",
+        af.TruncatedLinear([[1.0, -2.0], [0.5, 0.25], [3.0, 1.0]], [0.1, 0.0, -1.0], -1.0, 1.5),
+        af.Box(np.full((3, 2), -1.0), np.full((3, 2), 2.0)),
+        2e-4,
+        constructions=("knots", "relu"),
+    ),
+    Case("max-affine", PLANES, [(-1, 1)] * 2, 2e-4, constructions=("max-affine",)),
+    Case(
+        "difference of convex functions",
+        PLANES - af.MaxAffine([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]], [0.0, 0.1, 0.0]),
+        [(-1, 1)] * 2,
+        2e-4,
+        constructions=("max-affine",),
+    ),
+    Case("rectifiers", rectifiers(), [(-1, 1)] * 3, 2e-4, constructions=("relu",)),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
 ]

@@ -13,7 +13,7 @@ from .domain import Box
 from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
 from .pieces.partition import Partition, partition
 from .pipeline import compile
-from .targets import Status
+from .targets import MaxAffine, Status, TruncatedLinear
 
 __all__ = [
     "AttnfunError",
@@ -22,12 +22,14 @@ __all__ = [
     "Compiled",
     "FileFormatError",
     "InputError",
+    "MaxAffine",
     "MissingExtra",
     "Partition",
     "Progress",
     "ProofFailed",
     "Status",
     "ToleranceNotMet",
+    "TruncatedLinear",
     "__version__",
     "compile",
     "load",

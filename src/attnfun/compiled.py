@@ -157,6 +157,8 @@ class Compiled:
         claim = self.certificate.claim
         if claim.samples is not None:
             tensors["samples.points"], tensors["samples.values"] = claim.samples
+        if claim.target is not None:
+            tensors |= {f"target.{name}": array for name, array in claim.target.arrays().items()}
         description = {
             "network": network,
             "domain": self.domain.as_dict(),
@@ -200,7 +202,8 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         samples = None
         if "samples.points" in tensors:
             samples = (tensors["samples.points"], tensors["samples.values"])
-        target = restore(data["target"], domain, output_shape, samples)
+        arrays = {name.removeprefix("target."): array for name, array in tensors.items() if name.startswith("target.")}
+        target = restore(data["target"], domain, output_shape, samples, arrays=arrays)
         claim = Claim(network, domain, output_shape, data["target"], target, samples)
         if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape):
             raise FileFormatError(f"{path} must describe a network that fits its domain", got=repr(network))

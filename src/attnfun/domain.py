@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -76,6 +77,13 @@ class Box:
     def size(self) -> int:
         """Number of real coordinates, D."""
         return self.lo.size
+
+    def root_volume(self, p: float) -> float:
+        """`volume^(1/p)`, rounded up a little; infinite where no float holds it."""
+        if math.isinf(p):
+            return 1.0
+        logarithm = float(np.log(self.hi - self.lo).sum()) / p
+        return math.exp(logarithm) * (1 + 1e-12 * (1 + abs(logarithm))) if logarithm < 709 else math.inf
 
     @property
     def tokens(self) -> tuple[int, int]:

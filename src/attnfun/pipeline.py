@@ -94,7 +94,7 @@ def compile(
             return pursue(theorem, goal, ask)
         except ToleranceNotMet as miss:
             misses.append(miss)
-    raise min(misses, key=lambda miss: miss.best.certificate.bound)
+    raise min(misses, key=lambda miss: miss.best.certificate.bound if miss.best else math.inf)
 
 
 def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[Construction]:
@@ -173,7 +173,7 @@ class Request:
 
     def scale(self, domain: Box) -> float:
         """From p-means to norms: |Ω|^{1/p}, 1 in the sup norm."""
-        return float(np.prod(domain.hi - domain.lo)) ** (1 / float(self.norm))
+        return domain.root_volume(float(self.norm))
 
     @property
     def largest_jump(self) -> float:
@@ -235,6 +235,12 @@ def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
 
 def _over_budget(ask: Request, target: Target, theorem: Construction, plan: Plan) -> ToleranceNotMet:
     """The error for a tolerance beyond the budget, with the best network within it (estimated only)."""
+    if "tokens" not in theorem.options:
+        return ToleranceNotMet(
+            f"the construction {theorem.name} needs {plan.tokens} tokens for this target",
+            got=f"budget={ask.budget}",
+            remedy="Raise budget=.",
+        )
     within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
     best = _realise(within, target, theorem, theorem.plan(target, within.wish(theorem, None)))
     return ToleranceNotMet(

@@ -26,8 +26,7 @@ def run(network: Network, X: Array) -> Array:
     """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
     dtype = held_in(network.dtype)
     X = round_to(X, network.dtype).astype(dtype)
-    largest = max((len(layer.memory) for layer in network.attention), default=1)
-    rows = max(1, BLOCK // max(largest * network.length, 1))
+    rows = max(1, BLOCK // _largest(network))
     out = np.empty((len(X), *network.shape_out), dtype=dtype)  # (B, n', d')
     prepared = [(layer, prepare(layer, dtype)) for layer in network.layers]
     for start in range(0, len(X), rows):
@@ -36,6 +35,18 @@ def run(network: Network, X: Array) -> Array:
             block = apply(layer, block, weights)
         out[start : start + rows] = block
     return out
+
+
+def _largest(network: Network) -> int:
+    """Numbers that one sequence needs at a time: features of its tokens, or scores of its queries in one head."""
+    length, most = network.length, network.length * network.shape_in[1]
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            keys = len(layer.memory) + layer.attends_data * length
+            most = max(most, length * keys, length * layer.query.shape[2])
+        length = layer.length_out(length)
+        most = max(most, length * layer.width_out)
+    return most
 
 
 def prepare(layer: object, dtype: str) -> dict[str, Array]:
@@ -62,8 +73,10 @@ def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
         return _project(X, right[0], constant[0])
     out = np.zeros((len(X), *constant.shape), dtype=X.dtype) + constant  # (b, N, m)
     for left, matrix in zip(weights["left"], right, strict=True):
-        moved = _project(np.swapaxes(X, 1, 2), left.T)  # (b, d, N)
-        out += _project(np.swapaxes(moved, 1, 2), matrix)
+        rows, tokens = np.flatnonzero(left.any(axis=1)), np.flatnonzero(left.any(axis=0))  # many are zero
+        columns = np.flatnonzero(matrix.any(axis=0))
+        moved = _project(np.swapaxes(X[:, tokens], 1, 2), left[np.ix_(rows, tokens)].T)  # (b, d, rows)
+        out[:, rows[:, None], columns] += _project(np.swapaxes(moved, 1, 2), matrix[:, columns])  # (b, rows, columns)
     return out
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf
 from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from ..network import Attention, Network
 from ..targets import Status, Target, Unanswerable
 from .branch_and_bound import Outcome, Progress, bound_error
 from .certificate import Certificate, Claim
 from .rounding import ARITHMETIC
 from .search import largest_error, mean_error
+from .structure import bound_by_structure
 
 SEARCH_POINTS = 4096
 SEARCH_WORK = 20_000_000
 """Points times tokens spent on looking for large errors."""
+MOST_VARIABLES = 3
+"""Branch and bound is tried beside an argument by structure up to this many variables."""
+SHARE = 0.2
+"""It then gets this share of the time."""
 
 EDGE_ASSUMPTION = (
     "the bound holds wherever the formula is defined; that it is defined on the whole domain was not proved"
@@ -80,9 +86,31 @@ def certify(
 
 
 def _prove(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
-    """Branch and bound, or None where the target cannot be enclosed."""
+    """The network's structure, branch and bound, or None where the target cannot be enclosed."""
     if target.status is Status.ESTIMATED:
         return None
+    by_structure = _by_structure(target, claim, norm)
+    if by_structure is not None and (by_structure.bound <= (eps or 0.0) or target.domain.size > MOST_VARIABLES):
+        return by_structure
+    if by_structure is not None:
+        effort = replace(effort, time_limit=effort.time_limit * SHARE)
+    outcome = _by_boxes(target, claim, eps, norm, effort)
+    return min((way for way in (by_structure, outcome) if way), key=lambda way: way.bound, default=None)
+
+
+def _by_structure(target: Target, claim: Claim, norm: float) -> Outcome | None:
+    """The layer-by-layer argument where there is one; an L_p error is at most the largest times |Ω|^{1/p}."""
+    try:
+        outcome = bound_by_structure(target, claim.network)
+    except Unanswerable:
+        return None
+    factor = target.domain.root_volume(norm)
+    parts = {name: part * factor for name, part in outcome.parts.items()}
+    return replace(outcome, bound=outcome.bound * factor, parts=parts)
+
+
+def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
+    """Branch and bound, or None where the target cannot be enclosed."""
     try:
         return bound_error(
             target,
@@ -98,9 +126,19 @@ def _prove(target: Target, claim: Claim, eps: float | None, norm: float, effort:
         return None
 
 
+def _data_scores(network: Network) -> int:
+    """Products in the scores between data tokens."""
+    length, most = network.length, 0
+    for layer in network.layers:
+        if isinstance(layer, Attention) and layer.attends_data and length > 1:
+            most += layer.heads * length**2 * layer.query.shape[2]
+        length = layer.length_out(length)
+    return most
+
+
 def _search(target: Target, claim: Claim, norm: float, seed: int) -> tuple[float, int]:
     """The error found with points; nothing where the target's values are not at hand."""
-    points = max(64, min(SEARCH_POINTS, SEARCH_WORK // max(claim.network.tokens, 1)))
+    points = max(64, min(SEARCH_POINTS, SEARCH_WORK // max(claim.network.tokens, _data_scores(claim.network), 1)))
     try:
         if isinf(norm):
             found, _, spent = largest_error(target, claim.network, points, seed)

@@ -15,6 +15,7 @@ def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:
     target = problem.target
     words = [description, target.as_dict(), target.domain.as_dict(), goal, norm]
     digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
-    for name in sorted(tensors):
-        digest.update(name.encode() + tensors[name].tobytes())
+    for named in (tensors, target.arrays()):
+        for name in sorted(named):
+            digest.update(name.encode() + named[name].tobytes())
     return digest.hexdigest()[:24]

@@ -93,8 +93,12 @@ ARITHMETIC = {
 
 
 def linear_error(error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Floats:
-    """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2). Selections of a feature are exact."""
-    terms = np.where(selects(weight, bias), 0, (weight != 0).sum(axis=0) + (bias != 0))
+    """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2).
+
+    Selections of a feature are exact, and so are constants.
+    """
+    products = (weight != 0).sum(axis=0)
+    terms = np.where(selects(weight, bias) | (products == 0), 0, products + (bias != 0))
     carried = np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2)  # (..., m, 2)
     return with_sum(carried, size @ np.abs(weight) + np.abs(bias), terms, arithmetic)
 

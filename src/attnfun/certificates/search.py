@@ -52,8 +52,7 @@ def mean_error(target: Target, network: Network, points: int, seed: int, norm: f
     """The L_p error, estimated from random points."""
     rows = target.domain.sample(points, np.random.default_rng(seed))  # (P, D)
     error = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
-    volume = float(np.prod(target.domain.hi - target.domain.lo))
-    return float((np.mean(error**norm) * volume) ** (1 / norm))
+    return float(np.mean(error**norm) ** (1 / norm)) * target.domain.root_volume(norm)
 
 
 def corners(domain: Box) -> Floats:

@@ -7,11 +7,21 @@ from ..targets import Target
 from .base import Construction, Plan, Wish
 from .cross import CrossConstruction
 from .grid import GridConstruction
+from .knots import KnotsConstruction
+from .max_affine import MaxAffineConstruction
+from .relu import ReluConstruction
 from .spectral import SpectralConstruction
 
 REGISTRY: dict[str, Construction] = {
     construction.name: construction
-    for construction in (GridConstruction(), CrossConstruction(), SpectralConstruction())
+    for construction in (
+        GridConstruction(),
+        CrossConstruction(),
+        SpectralConstruction(),
+        KnotsConstruction(),
+        ReluConstruction(),
+        MaxAffineConstruction(),
+    )
 }
 """Every construction by its public name."""
 
@@ -21,7 +31,9 @@ __all__ = ["REGISTRY", "Construction", "Plan", "Wish", "candidates"]
 def candidates(name: str, target: Target) -> list[Construction]:
     """The constructions to consider: the one called `name`, or with "auto" all that serve the target."""
     if name == "auto":
-        return [other for other in REGISTRY.values() if other.automatic and other.serves(target)]
+        serving = [construction for construction in REGISTRY.values() if construction.serves(target)]
+        specialists = [construction for construction in serving if type(target) in construction.made_for]
+        return specialists or [construction for construction in serving if construction.automatic]
     if name not in REGISTRY:
         raise InputError(f"construction must be auto or one of {', '.join(REGISTRY)}", got=repr(name))
     if not REGISTRY[name].serves(target):

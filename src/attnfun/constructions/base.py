@@ -61,6 +61,9 @@ class Construction(ABC):
     automatic: ClassVar[bool] = True
     """Does "auto" consider it? Not if another construction does the same with the same tokens."""
 
+    made_for: ClassVar[tuple[type[Target], ...]] = ()
+    """Targets for which "auto" takes this construction before all general ones."""
+
     def serves(self, target: Target) -> bool:
         """Can this theorem be applied to the target at all?"""
         del target
@@ -75,5 +78,5 @@ class Construction(ABC):
         """The network, every weight representable in `dtype`."""
 
     @abstractmethod
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
-        """Memory tokens that the paper's own bound asks for at this tolerance."""
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+        """Memory tokens that the paper's own bound asks for at this tolerance, if it counts them."""

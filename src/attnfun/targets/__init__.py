@@ -13,8 +13,24 @@ from ..interval import Interval, Untraceable
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .expression import Expression
+from .max_affine import MaxAffine, MaxAffineTarget
+from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
+from .relu_networks import read_network
 
-__all__ = ["Expression", "Status", "Target", "Unanswerable", "as_target", "restore"]
+SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget)}
+"""Targets that are restored from their arrays, by the kind in their description."""
+
+__all__ = [
+    "Expression",
+    "MaxAffine",
+    "PiecewiseLinear",
+    "Status",
+    "Target",
+    "TruncatedLinear",
+    "Unanswerable",
+    "as_target",
+    "restore",
+]
 
 
 def as_target(target: object, domain: Box, lipschitz: float | None = None) -> Target:
@@ -27,6 +43,11 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None) -> Ta
         raise InputError("lipschitz must be a finite number >= 0", got=repr(lipschitz))
     if isinstance(target, Target):
         return target
+    if isinstance(target, Family):
+        return target.on(domain)
+    network = read_network(target, domain)
+    if network is not None:
+        return network
     if isinstance(target, str):
         return Expression(target, domain)
     if not callable(target):
@@ -47,6 +68,7 @@ def restore(
     output_shape: tuple[int, ...],
     samples: tuple[Floats, Floats] | None,
     function: object = None,
+    arrays: dict[str, Floats] | None = None,
 ) -> Target | None:
     """The target of a saved network, or None where the function itself is needed and was not given.
 
@@ -54,6 +76,8 @@ def restore(
     """
     if description["kind"] == "expression":
         return Expression(description["text"], domain)
+    if description["kind"] in SAVED:
+        return SAVED[description["kind"]].restored(description, arrays or {}, domain, output_shape)
     if description["kind"] == "lipschitz" and samples is not None:
         if function is not None:
             again = PythonFunction(function, domain)(samples[0])  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from enum import Enum
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,9 @@ import numpy.typing as npt
 from ..domain import Box
 from ..errors import InputError
 from ..interval import Interval, Jet
+
+if TYPE_CHECKING:
+    from .maxima import Maxima
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,6 +53,8 @@ class Target(ABC):
     status: Status
     """The best status that a certificate for this target can have."""
     assumptions: tuple[str, ...] = ()
+    continuous: bool = False
+    """Is it known to be continuous, so that nobody needs to look for jumps?"""
 
     @property
     def outputs(self) -> int:
@@ -67,6 +72,14 @@ class Target(ABC):
     def jets(self, variables: Jet) -> Jet:
         """Taylor series of the target at series of its variables: (B, D) -> (B, m), or Unanswerable."""
         raise Unanswerable
+
+    def maxima(self) -> Maxima:
+        """A piecewise-linear target as affine maps and maxima, or Unanswerable."""
+        raise Unanswerable
+
+    def arrays(self) -> dict[str, Floats]:
+        """Arrays that are saved with the description, by name."""
+        return {}
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ PROBES = 256
 
 def refuse_defects(target: Target, jump: float = inf) -> None:
     """Raise InputError with the box and the guilty part at a pole, or where the target jumps by more than `jump`."""
-    if target.status is not Status.PROVED:
+    if target.status is not Status.PROVED or target.continuous:
         return
     extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
     low, high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)  # (B, D)

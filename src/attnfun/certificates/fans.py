@@ -1,0 +1,227 @@
+"""Heads that compute a maximum: what one head returns to one query token, when scores and values are affine.
+
+**Fan.** Let one token be the base (score s_0, value v_0) and let every other token j have `v_j - v_0 = λ_j t_j` with
+`t_j = s_j - s_0` and λ_j = +λ (class P) or -λ (class N), and let `t_j + t_k <= 0` for j in P, k in N. Then the head
+is
+
+    φ = v_0 + λ max(0, max_P t_j) - λ max(0, max_N t_j)    within    λ W(max(|P|, |N|)/e),
+
+W Lambert's function. A maximum of affine functions has N empty; a clip `{-R(z-a), 0, R(z-b)} -> {a, z, b}` has one
+token in each class, so `0.27847/R`.
+
+*Proof.* Let * be the token with the largest score. If it is the base, the error `Σ w_j λ_j t_j` has terms of one sign
+for P and of the other for N. If it is in P (N is the mirror image), `y - φ = Σ_j w_j (λ_j t_j - λ t_*)`: for the base
+and for j in P the term is `-λ w_j (t_* - t_j) <= 0`, for j in N it is `-λ w_j (t_j + t_*) >= 0` and at most `λ w_j
+(t_* - t_j)`, as `-t_j - t_* <= t_* - t_j`. Either way the error is a difference of two nonnegative sums `λ Σ w_j g_j`
+over at most max(|P|, |N|) tokens with gaps `g_j = s_* - s_j`, besides the top itself. And `Σ_j g_j e^{-g_j} / (1 +
+Σ_j e^{-g_j})` over n tokens is at most `W(n/e)`: where it is largest, with value y, all derivatives vanish, so `g_j =
+1 + y`, hence `n e^{-(1+y)} = y`. ∎
+
+**Perturbed.** If scores are off by at most ε, values by δ from a fan with `t_j + t_k <= ξ`, apply this to the true
+scores: values deviate from the fan's by `δ + 2λε`; the condition holds up to `ξ' = max(0, ξ + 4ε)`, which costs 2λξ';
+and the maxima move by 2ε, of which only one counts if ξ' = 0. So |y - φ| <= `λ W + δ + 4λε`, and `2λε + 2λξ'` more if
+ξ' > 0.
+
+**Rounding.** The computed weights are those of scores off by `η + u' t_j` (`rounding.py`), t_j the gap of token j.
+Along the way from the true scores to those, `dy = Σ w_j ds_j (v_j - y)`. For the token τ on top, `|v_j - v_τ| <= λ
+(1.01 g_j + 7η + ξ') + 2δ'` with ξ', δ' as above (same class: `λ|s_j - s_τ|`; opposite: `|t_j + t_τ|`, where t_τ >=
+-2η), so `Σ w_j |v_j - y| <= 2X`, `X = λ (1.01 W((n-1)/e) + 7η + ξ') + 2δ'`, n tokens in all. As `Σ w_j g_j² <= 0.55
+(n-1)`, the output moves by at most `2ηX + 1.01 u' (0.55 λ (n-1) + 2 W X + 4ηX)`. It is also at most the sum of two
+distances from φ, that of y and that of the computed output (perturbed by ε = η); the smaller counts.
+
+The same integral bounds the effect of errors in the head's input: values moving by at most dv and scores, relative to
+the base, by ds move the output by at most `dv + 2 X ds`, with η = 0 in X.
+
+Tokens that belong to no fan must be *mute*: scores surely below the base by g_j > 0 give them at most `Σ e^{-g_j}` of
+the weight. Tokens with equal scores and values are one token whose score is larger by the logarithm of their number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, e, exp, log1p
+
+import numpy as np
+import numpy.typing as npt
+
+from ..interval.forms import Forms
+from .rounding import FLASH_BLOCK, MOST_ROUNDINGS, STORED, Arithmetic
+
+Floats = npt.NDArray[np.float64]
+
+MUTE = 30.0
+"""Tokens that are surely this far below the base may be taken as mute."""
+NEGLIGIBLE = 0.01
+"""A far token that fits up to this fraction of λ stays in the fan."""
+FEW = 4
+"""Among so few tokens each is tried as the base."""
+
+
+def lambert(x: float) -> float:
+    """An upper bound on W(x), x >= 0, by Newton's method; W is the solution of `w e^w = x`.
+
+    >>> round(lambert(1 / e), 5)
+    0.27846
+    """
+    w = log1p(x)
+    for _ in range(50):
+        w -= (w * exp(w) - x) / (exp(w) * (1 + w))
+    return w * (1 + 1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class Keys:
+    """The tokens that one head shows to one query token, as forms of the variables of the layer's input."""
+
+    scores: Forms  # (T,)
+    values: Forms  # (T, v)
+    score_error: Floats  # (T,), by rounding here
+    value_error: Floats  # (T, v), by rounding here
+    score_moved: Floats  # (T, 2), relative to any shift, by constant features that are off
+    value_moved: Floats  # (T, v, 2), by errors in the layer's input
+    variable_error: Floats  # (V, 2), errors of the variables in the layer's input
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One value column of a head for one query token: `base + max(0, above) - max(0, below)`, and what that is off."""
+
+    base: Forms  # ()
+    above: Forms  # (|P|,), times λ
+    below: Forms  # (|N|,), times λ
+    construction: float
+    rounding: Floats  # (2,): because of the input, because of operations here
+
+
+def read(keys: Keys, arithmetic: Arithmetic) -> list[Reading]:
+    """What the head returns, one reading for each value column; O(T V) work."""
+    together, copies = _merged(keys)
+    base = int(np.argmax(together.scores.range.lo))
+    gaps = (together.scores - together.scores[base : base + 1]).range.hi  # (T,)
+    far = gaps <= -MUTE
+    near = np.flatnonzero(~far)
+    tried = near if len(near) <= FEW else near[near == base]
+    fans = [_Fan.around(together, int(token), far, gaps) for token in tried]
+    best = min(fans, key=lambda fan: fan.misfit)
+    return [best.reading(column, len(keys.score_error), copies, arithmetic) for column in range(len(best.scale))]
+
+
+def _merged(keys: Keys) -> tuple[Keys, Floats]:
+    """Tokens with equal scores and values as one, and how many each stands for."""
+    table = np.concatenate(
+        [keys.scores.coefficients, keys.values.coefficients.reshape(len(keys.score_error), -1)], axis=1
+    )
+    places: dict[bytes, list[int]] = {}
+    for token, row in enumerate(table + 0.0):  # -0.0 is 0.0
+        places.setdefault(row.tobytes(), []).append(token)
+    copies = np.array([len(same) for same in places.values()], dtype=np.float64)
+    if len(places) == len(table):
+        return keys, copies
+    first = np.array([same[0] for same in places.values()])
+
+    def worst(part: Floats) -> Floats:
+        return np.stack([part[same].max(axis=0) for same in places.values()])
+
+    scores, values = keys.scores[first], keys.values[first]
+    more = Forms.constants(np.log(copies), scores.frame)
+    scores = Forms(scores.coefficients, worst(keys.scores.slack), scores.frame) + Forms(
+        more.coefficients, 1e-15 * np.log(copies), scores.frame
+    )
+    values = Forms(values.coefficients, worst(keys.values.slack), values.frame)
+    merged = Keys(
+        scores,
+        values,
+        worst(keys.score_error),
+        worst(keys.value_error),
+        worst(keys.score_moved),
+        worst(keys.value_moved),
+        keys.variable_error,
+    )
+    return merged, copies
+
+
+@dataclass(frozen=True, eq=False)
+class _Fan:
+    """The tokens seen from one of them as the base."""
+
+    keys: Keys
+    base: int
+    t: Forms  # (T,)
+    scale: Floats  # (v,), λ
+    signs: Floats  # (T, v)
+    misfits: Floats  # (T, v), how far a token is from its place in the fan
+    mute: npt.NDArray[np.bool_]  # (T,)
+    gaps: Floats  # (T,), largest score minus that of some token that is not mute
+
+    @classmethod
+    def around(cls, keys: Keys, base: int, far: npt.NDArray[np.bool_], gaps: Floats) -> _Fan:
+        """Find λ and the classes; a far token that does not fit is mute."""
+        t, rise = keys.scores - keys.scores[base : base + 1], keys.values - keys.values[base : base + 1]  # (T,), (T, v)
+        weights = t.coefficients * t.frame.sizes**2  # (T, 1+V)
+        norm = (weights * t.coefficients).sum(axis=1)  # (T,)
+        slopes = np.einsum("tcv,tv->tc", rise.coefficients, weights) / np.where(norm > 0, norm, 1.0)[:, None]  # (T, v)
+        scale = np.abs(np.where(far[:, None], 0.0, slopes)).max(axis=0)  # (v,)
+        signs = np.where(slopes < 0, -1.0, 1.0)
+        every = (
+            np.broadcast_to(t.coefficients[:, None], rise.coefficients.shape),
+            np.broadcast_to(t.slack[:, None], signs.shape),
+        )
+        misfits = (rise - Forms(*every, t.frame).scaled(signs * scale)).size  # (T, v)
+        misfits[base] = 0.0
+        spread = keys.values.range.hi.max(axis=0) - keys.values.range.lo.min(axis=0)  # (v,)
+        mute = far & (misfits > np.maximum(np.exp(gaps)[:, None] * spread, NEGLIGIBLE * scale)).any(axis=1)
+        return cls(keys, base, t, scale, signs, misfits, mute, gaps)
+
+    @property
+    def misfit(self) -> float:
+        """The worst of all tokens in the fan."""
+        return float(self.misfits[~self.mute].max())
+
+    def reading(self, column: int, count: int, copies: Floats, arithmetic: Arithmetic) -> Reading:
+        """One column; `count` keys in all."""
+        keys, scale = self.keys, float(self.scale[column])
+        inside = ~self.mute
+        others = inside & (np.arange(len(inside)) != self.base)
+        above, below = (np.flatnonzero(others & (self.signs[:, column] == sign)) for sign in (1.0, -1.0))
+        highest = self._crossing(above, below)
+        crossing = max(highest, 0.0)
+        tokens = 1 + len(above) + len(below)
+        misfit = float(self.misfits[inside, column].max())
+        range_ = keys.values[:, column].range
+        spread = float(range_.hi.max() - range_.lo.min())
+        mass = float((copies * np.exp(self.gaps))[self.mute].sum()) * (1 + 1e-9)
+        plain = scale * lambert(max(len(above), len(below)) / e) + misfit + 2 * scale * crossing
+
+        unit, blocks = arithmetic.unit, ceil(count / FLASH_BLOCK)
+        worst = float(keys.score_error[inside].max())
+        eta = 1.01 * (worst + 2 * (blocks + 1) * unit * worst + blocks * arithmetic.exp_error)
+        whole, drift = lambert((tokens - 1) / e), 1.03 * unit
+        reach = scale * (1.01 * whole + crossing) + 2 * misfit  # X with η = 0
+        along = reach + 7 * scale * eta
+        path = 2 * eta * along + drift * (0.55 * scale * (tokens - 1) + 2 * whole * along + 4 * eta * along)
+        direct = 2.02 * plain + 1.01 * scale * (
+            4 * eta + (2 * eta + 2 * (highest + 4 * eta) if highest > -4 * eta else 0.0)
+        )
+        heard = self.gaps + 1.01 * (2 * keys.score_error + 2 * worst + 4 * eta)
+        leak = float((copies * np.exp(np.minimum(heard * 0.999, 0.0)))[self.mute].sum()) * (1 + 1e-9)
+        largest = float(range_.magnitude[inside].max()) + float(keys.value_error[inside, column].max())
+        every = 2.02 * count * unit
+        sums = 1.01 * (2 * float(copies[inside].sum()) + 2 * blocks + 4) * unit * largest
+        sums += min(8.1 * leak, every) * (largest + spread)
+        sums += (STORED + 1) * 1.01 * arithmetic.store * (largest + leak * spread)
+        sums += 2 * count * arithmetic.tiny * (1 + largest + spread)
+        own = min(path, direct) + float(keys.value_error[:, column].max()) + (3 * mass + leak) * spread + sums
+        if count * unit > MOST_ROUNDINGS:
+            own = np.inf
+
+        by_variables = np.abs(self.t.coefficients[inside, 1:]) @ keys.variable_error  # (T', 2)
+        moved = by_variables + keys.score_moved[inside] + keys.score_moved[self.base]
+        carried = keys.value_moved[inside, column].max(axis=0) + (1 if tokens <= 2 else 2) * reach * moved.max(axis=0)
+        t = self.t.scaled(np.full(len(inside), scale))
+        rounding = carried + np.array([0.0, own])
+        return Reading(keys.values[self.base, column], t[above], t[below], plain + mass * spread, rounding * (1 + 1e-9))
+
+    def _crossing(self, above: npt.NDArray[np.integer], below: npt.NDArray[np.integer]) -> float:
+        """The largest `t_j + t_k` for a token of each class, -inf if there are no such pairs."""
+        pairs = [self.t[above] + self.t[token : token + 1] for token in below] if len(above) else []
+        return max((float(pair.range.hi.max()) for pair in pairs), default=-np.inf)

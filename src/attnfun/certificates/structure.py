@@ -1,0 +1,249 @@
+"""A proof for any number of variables: follow affine forms through the network, from its own weights.
+
+The target is a piecewise-linear function written with maxima (`targets/maxima.py`). Every feature of the network is
+kept as an affine form of the references (the input and the target's maxima) with a slack, layer by layer:
+
+- an affine layer composes forms;
+- in an attention layer, scores and values are affine in the layer's input; where they form a *fan* (`fans.py`) the
+  head is a maximum of affine functions up to a known error, and that maximum is compared with the target's most
+  similar one.
+
+Maxima are 1-Lipschitz in their forms, so slack is only multiplied by the weights on the way: for a rectifier network
+the errors obey `e_{l+1} <= |W_{l+1}| (e_l + 0.27847/R)`, |W| the largest row sum. At the end the network's outputs
+and the target's are forms of the same references; their difference is bounded term by term. Nothing is taken from the
+construction: a weight that does not do what it should makes some slack large, never the bound wrong.
+
+Cost: O(heads · queries · keys · features), no boxes at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from math import inf, nextafter
+
+import numpy as np
+import numpy.typing as npt
+
+from ..interval import Interval
+from ..interval.directed import ULP
+from ..interval.forms import Forms, Frame
+from ..network import Affine, Attention, Network
+from ..network.layers import Layer
+from ..targets import Target, Unanswerable
+from ..targets.maxima import Maxima
+from .branch_and_bound import Outcome
+from .enclosure import push
+from .fans import Keys, Reading, read
+from .heads import STOCK_SCALING, Region
+from .rounding import ARITHMETIC, OWN, Arithmetic, linear_error, with_sum
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The features of a sequence: forms of the references in real arithmetic, and how far the deployed ones are off."""
+
+    forms: Forms  # (n, d)
+    error: Floats  # (n, d, 2)
+
+    @property
+    def size(self) -> Floats:
+        """Largest absolute values in the deployed network, (n, d)."""
+        return self.forms.size + self.error.sum(axis=-1)
+
+
+def bound_by_structure(target: Target, network: Network) -> Outcome:
+    """A bound on `|target - network|` over the domain; Unanswerable if the target has no maxima or a layer no fan."""
+    maxima, arithmetic = target.maxima(), ARITHMETIC[network.dtype]
+    variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
+    rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
+    shape = network.shape_in
+    forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
+    state = State(forms, np.stack([rounded, np.zeros_like(rounded)], axis=-1).reshape(*shape, 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
+            state = follow(layer, state, maxima, _used(after, len(state.error)), arithmetic)
+        flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), maxima.frame)
+        parts = np.concatenate([(flat - maxima.outputs).size[:, None], state.error.reshape(-1, 2)], axis=1)  # (m, 3)
+    parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
+    bound = nextafter(float(parts.sum(axis=1).max()), inf)
+    construction, moved, own = (float(part) for part in parts.max(axis=0))
+    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
+    return Outcome(bound, {"construction": construction, "input": moved, "rounding": own}, 0.0, 1, True, box)
+
+
+def _used(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
+    """Tokens that the next layer reads."""
+    if isinstance(after, Affine) and after.left is not None and after.left.shape[2] == length:
+        return (after.left != 0).any(axis=(0, 1))
+    return np.ones(length, dtype=bool)
+
+
+@singledispatch
+def follow(layer: object, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+    """The features after a layer; only the used tokens count."""
+    raise Unanswerable
+
+
+@follow.register
+def _(layer: Affine, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+    region = Region(state.forms.range.reshape(1, *state.forms.slack.shape), state.forms.slack[None], state.error[None])
+    error = push(layer, region, arithmetic).error[0]  # (N, m, 2)
+    if layer.left is None:
+        return State(state.forms.mapped(layer.right[0], layer.constant[0]), error)
+    matrix, size = (
+        np.einsum("kNn,kdm->ndNm", part(layer.left), part(layer.right)).reshape(state.forms.slack.size, -1)
+        for part in (np.asarray, np.abs)
+    )  # (n*d, N*m)
+    flat = Forms(state.forms.coefficients.reshape(len(matrix), -1), state.forms.slack.ravel(), state.forms.frame)
+    out = flat.mapped(matrix, layer.constant.ravel())  # (N*m,)
+    slack = out.slack + (len(layer.right) + 2) * ULP * (flat.terms @ size)
+    shape = layer.constant.shape
+    return State(Forms(out.coefficients.reshape(*shape, -1), slack.reshape(shape), out.frame), error)
+
+
+@follow.register
+def _(layer: Attention, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+    view = _View.of(layer, state)
+    forms, errors = [], []
+    for head in range(layer.heads):
+        columns = [
+            [_through(reading, view.inner, maxima) for reading in read(keys, arithmetic)]
+            for keys in view.keys(layer, head, np.flatnonzero(used), arithmetic)
+        ]
+        forms.append(_stacked([[form for form, _ in row] for row in columns]))  # (L, v)
+        errors.append(np.array([[error for _, error in row] for row in columns]))  # (L, v, 2)
+    heads, error = Forms.join(forms, axis=1), np.concatenate(errors, axis=1)  # (L, H*v), (L, H*v, 2)
+    flat = layer.output.reshape(-1, layer.width_out)  # (H*v, o)
+    out, error = (
+        heads.mapped(flat, layer.output_bias),
+        linear_error(error, heads.size, flat, layer.output_bias, arithmetic),
+    )
+    if layer.residual:
+        out, error = out + state.forms[used], error + state.error[used]
+        error = with_sum(error, out.size, np.array(1), arithmetic)
+    return State(_spread_out(out, used), _filled(error, used))
+
+
+def _through(reading: Reading, inner: Forms, maxima: Maxima) -> tuple[Forms, Floats]:
+    """A reading in terms of the references: a form, whose slack holds all that is off, and the rounding error (2,)."""
+    form = reading.base[None].after(inner)[0]
+    slack = form.slack + reading.construction
+    coefficients, rounding = form.coefficients, 0.0
+    for group, sign in ((reading.above, 1.0), (reading.below, -1.0)):
+        if not len(group.slack):
+            continue
+        zero = Forms.constants(np.zeros(1), maxima.frame)
+        similar = maxima.like(Forms.join([zero, group.after(inner)]))
+        rounding += 2 * ULP * float(similar.form.terms + form.terms)
+        coefficients = coefficients + sign * similar.form.coefficients
+        slack = slack + similar.form.slack + similar.error
+    return Forms(coefficients, slack + 2 * rounding, maxima.frame), reading.rounding
+
+
+def _stacked(rows: list[list[Forms]]) -> Forms:
+    """Single forms as a table (L, v)."""
+    frame = rows[0][0].frame
+    coefficients = np.array([[form.coefficients for form in row] for row in rows])
+    return Forms(coefficients, np.array([[form.slack for form in row] for row in rows]), frame)
+
+
+def _filled(part: Floats, used: npt.NDArray[np.bool_]) -> Floats:
+    """Rows of used tokens in their places among all; nobody reads the others."""
+    whole = np.zeros((len(used), *part.shape[1:]))
+    whole[used] = part
+    return whole
+
+
+def _spread_out(forms: Forms, used: npt.NDArray[np.bool_]) -> Forms:
+    return Forms(_filled(forms.coefficients, used), _filled(forms.slack, used), forms.frame)
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """An attention layer's input with its varying features as variables of their own."""
+
+    tokens: Forms  # (n, d): each a constant or a single variable
+    inner: Forms  # (V,): the variables in terms of the references
+    size: Floats  # (n, d), in the deployed network
+    error: Floats  # (n, d, 2)
+    fixed_error: Floats  # (n, d, 2): that of constant features
+    variable_error: Floats  # (V, 2)
+
+    @classmethod
+    def of(cls, layer: Attention, state: State) -> _View:
+        """Tell constants from variables; ranges hold for the network in real and in deployed arithmetic."""
+        varies = state.forms.varies  # (n, d)
+        range_, off = state.forms.range, state.error.sum(axis=-1)
+        frame = Frame.of((range_.lo - 1.01 * off)[varies], (range_.hi + 1.01 * off)[varies])
+        coefficients = np.zeros((*varies.shape, len(frame.lo)))
+        coefficients[..., 0] = np.where(varies, 0.0, state.forms.coefficients[..., 0])
+        coefficients[(*np.nonzero(varies), np.arange(1, len(frame.lo)))] = 1.0
+        slack = np.where(varies, 0.0, state.forms.slack + 1.01 * off)
+        fixed = np.where(varies[..., None], 0.0, state.error)
+        inner = state.forms[varies]
+        return cls(Forms(coefficients, slack, frame), inner, state.size, state.error, fixed, state.error[varies])
+
+    def keys(self, layer: Attention, head: int, queries: npt.NDArray[np.integer], arithmetic: Arithmetic) -> list[Keys]:
+        """The keys of one head as seen by each of the queries."""
+        q = self.tokens[queries].mapped(layer.query[head], layer.query_bias[head])  # (L, k)
+        q_own = _own(self.size[queries], layer.query[head], layer.query_bias[head], arithmetic)  # (L, k)
+        q_moved = _carried(self.fixed_error[queries], layer.query[head])  # (L, k, 2)
+        tokens = [Forms.constants(layer.memory, self.tokens.frame)]
+        sizes, errors, fixed = [np.abs(layer.memory)], [np.zeros((*layer.memory.shape, 2))], []
+        fixed.append(errors[0])
+        if layer.attends_data:
+            tokens.append(self.tokens)
+            sizes.append(self.size)
+            errors.append(self.error)
+            fixed.append(self.fixed_error)
+        every, size = Forms.join(tokens), np.concatenate(sizes)  # (T, e)
+        k = every.mapped(layer.key[head], layer.key_bias[head])  # (T, k)
+        v = every.mapped(layer.value[head], layer.value_bias[head])  # (T, v)
+        k_own = _own(size, layer.key[head], layer.key_bias[head], arithmetic)  # (T, k)
+        v_own = _own(size, layer.value[head], layer.value_bias[head], arithmetic)  # (T, v)
+        k_moved = _carried(np.concatenate(fixed), layer.key[head])  # (T, k, 2)
+        v_moved = _carried(np.concatenate(errors), layer.value[head])  # (T, v, 2)
+        scores, bent = _products(q, k)  # (L, T), (L, T, 2)
+        q_size, k_size = q.size + q_own, k.size + k_own
+        features = (q_size > 0).astype(np.float64) @ (
+            k_size > 0
+        ).T + STOCK_SCALING  # (L, T): products that are not zero
+        unit = 1.01 * (features * arithmetic.unit + (STOCK_SCALING + 2) * arithmetic.store)
+        own = unit * (q_size @ k_size.T) + q_own @ k_size.T + q_size @ k_own.T  # (L, T)
+        moved = np.einsum("lke,tk->lte", q_moved, k_size) + np.einsum("lk,tke->lte", q_size, k_moved)  # (L, T, 2)
+        moved = moved + bent[..., None] * self.variable_error.max(axis=0, initial=0.0)
+        return [
+            Keys(scores[row], v, own[row], v_own, moved[row], v_moved, self.variable_error)
+            for row in range(len(queries))
+        ]
+
+
+def _own(size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Floats:
+    """Rounding of a projection itself, (T, d) -> (T, m)."""
+    return linear_error(np.zeros((*size.shape, 2)), size, weight, bias, arithmetic)[..., OWN]
+
+
+def _carried(error: Floats, weight: Floats) -> Floats:
+    """Errors through a projection, (T, d, 2) -> (T, m, 2)."""
+    return np.einsum("tdp,dm->tmp", error, np.abs(weight))
+
+
+def _products(q: Forms, k: Forms) -> tuple[Forms, Floats]:
+    """Scores q·k, and how fast their part that is not affine can change with any variable; (L, T) each.
+
+    With `q = q_0 + q'`, `k = k_0 + k'` (constants and varying parts) it is `q_0 k_0 + q' k_0 + q_0 k' + q' k'`; the
+    last term, absent from all constructions, goes to the slack.
+    """
+    sizes = q.frame.sizes[1:]
+    q0, k0, q1, k1 = q.coefficients[..., 0], k.coefficients[..., 0], q.coefficients[..., 1:], k.coefficients[..., 1:]
+    varying = np.tensordot(q1, k0, axes=(1, 1)).transpose(0, 2, 1) + np.tensordot(q0, k1, axes=(1, 1))  # (L, T, V)
+    coefficients = np.concatenate([(q0 @ k0.T)[..., None], varying], axis=2)
+    q_bend, k_bend = np.abs(q1) @ sizes, np.abs(k1) @ sizes  # (L, k), (T, k)
+    slack = q.slack @ k.terms.T + q.terms @ k.slack.T + q_bend @ k_bend.T * (1 + 1e-12)
+    count = 2 * (q.terms > 0).astype(np.float64) @ (k.terms > 0).T + 6  # (L, T)
+    slack = slack + count * ULP * (q.terms @ k.terms.T)
+    steepness = np.abs(q1).sum(axis=2) @ k_bend.T + q_bend @ np.abs(k1).sum(axis=2).T  # (L, T)
+    return Forms(coefficients, slack, q.frame), steepness

@@ -1,0 +1,92 @@
+"""Maxima of affine functions, and differences of two, one head each (ours, sharp).
+
+**Construction.** The read-in map makes N tokens; token j holds the value `s_j = A_j·x + b_j` of plane j (of each of
+the two functions, for a difference). A head with constant query scores them by `R s_j` and returns the average of the
+s_j. The output of token 0 is the result; all tokens compute the same.
+
+**Bound.** `0 <= max_j s_j - Σ_j w_j s_j <= W((N-1)/e)/R`, W Lambert's function: the tokens are a fan
+(`certificates/fans.py`). Equality holds where one plane leads all others by the same gap. For a difference the two errors
+add up at most.
+"""
+
+from __future__ import annotations
+
+from math import e
+from typing import ClassVar
+
+import numpy as np
+
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..targets import Target
+from ..targets.max_affine import MaxAffineTarget
+from .base import Construction, Plan, Wish
+from .sharpness import sharpness
+
+
+class MaxAffineConstruction(Construction):
+    """One head for each maximum."""
+
+    name: ClassVar[str] = "max-affine"
+    theorem: ClassVar[str] = "sharp bound on softmax averages of affine functions (partitions of arXiv 2504.19901)"
+    options: ClassVar[frozenset[str]] = frozenset({"R"})
+    made_for: ClassVar[tuple[type[Target], ...]] = (MaxAffineTarget,)
+
+    def serves(self, target: Target) -> bool:
+        """Max-affine functions."""
+        return isinstance(target, MaxAffineTarget)
+
+    def plan(self, target: Target, wish: Wish) -> Plan:
+        """R from the tolerance."""
+        assert isinstance(target, MaxAffineTarget)  # noqa: S101 - see serves
+        tables = target.tables()
+        error = len(tables) * average_gap(tables.shape[1])
+        sharp = sharpness(error, wish)
+        return Plan(tables.shape[0] * tables.shape[1], error / sharp, (tables, sharp))
+
+    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+        """Affine map to N tokens, one head for each maximum, and the output of the first token."""
+        tables, sharp = plan.details
+        return max_affine_network(tables, sharp, target.domain.tokens, dtype)
+
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+        """The papers have no such construction."""
+        return None
+
+
+def average_gap(count: int) -> float:
+    """W((N-1)/e): how far a softmax average of N numbers can stay below their maximum."""
+    from scipy.special import lambertw
+
+    return float(lambertw((count - 1) / e).real)
+
+
+def max_affine_network(tables: np.ndarray, sharp: float, tokens: tuple[int, int], dtype: str) -> Network:
+    """Coefficients (G, N, D+1) -> the network `max over tables[0] - max over tables[1]`, on sequences (n, d)."""
+    heads, planes, _ = tables.shape
+    length, width = tokens
+    features = heads + 1  # the planes' values and a constant 1
+    slopes = tables[:, :, :-1].reshape(heads, planes, length, width)  # (G, N, n, d)
+    left = slopes.transpose(0, 3, 1, 2).reshape(heads * width, planes, length)  # (K=G*d, N, n)
+    right = np.zeros((heads, width, width, features))
+    for head in range(heads):
+        right[head, np.arange(width), np.arange(width), head] = 1.0
+    constant = np.hstack([tables[:, :, -1].T, np.ones((planes, 1))])  # (N, G+1)
+    query = np.zeros((heads, features, 1))
+    query[:, -1] = 1.0
+    pick = np.eye(heads, features)[:, :, None]  # (G, G+1, 1)
+    attention = Attention(
+        query=query,
+        query_bias=np.zeros((heads, 1)),
+        key=sharp * pick,
+        key_bias=np.zeros((heads, 1)),
+        value=pick,
+        value_bias=np.zeros((heads, 1)),
+        output=np.array([1.0, -1.0])[:heads, None, None],
+        output_bias=np.zeros(1),
+        memory=np.zeros((0, features)),
+        attends_data=True,
+    )
+    first = Affine(np.ones((1, 1, 1)), np.zeros((1, 1)), np.eye(1, planes)[None])
+    read_in = Affine(right.reshape(heads * width, width, features), constant, left)
+    return Network(tuple(rounded(layer, dtype) for layer in (read_in, attention, first)), length, dtype)

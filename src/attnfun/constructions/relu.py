@@ -1,0 +1,133 @@
+"""Rectifier networks as attention: one head a unit, one attention layer a hidden layer ([B], two-layer theorem and
+corollaries, made exact to any tolerance).
+
+**Construction.** The sequence is one token `(h, 1)`, h the values of the previous layer. For a unit `clip(z, a, b)`,
+`z = w·h + β`, a head sees three keys: the token itself and two memory tokens, with
+
+    scores  { 0, -R (z - a), R (z - b) },     values  { z, a, b }.
+
+An end that is infinite is a memory token that is never heard (score -200); a layer of rectifiers has one memory
+token. The query is `(R z, 1)`, so scores are as affine in h as the values. The output map carries the heads into the
+features of the next layer's token, and after the last hidden layer into the outputs. Layers that clip nothing have
+heads that hear only the token: `LeakyReLU(z) = α z + (1 - α) max(0, z)` and residual additions need them.
+
+**Bound.** Each head is a fan with one token on each side (`certificates/fans.py`), so it is within `0.27847/R` of its
+unit. Clipping is 1-Lipschitz, hence errors before layer l obey `e_{l+1} <= |W_{l+1}| (e_l + 0.27847/R)`, |W| the
+largest sum of absolute weights of a unit; e_1 = 0. R is a power of two, so `R z` has the rounding errors of z, times
+R, and they cost as much in the output as those of z itself, whatever R is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..dtypes import round_to
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..targets import PiecewiseLinear, Target
+from ..targets.piecewise import Stage
+from .base import Construction, Plan, Wish
+from .sharpness import MUTED, RECTIFIER, sharpness
+
+
+class ReluConstruction(Construction):
+    """A feed-forward network of rectified or clipped units, head by head."""
+
+    name: ClassVar[str] = "relu"
+    theorem: ClassVar[str] = "arXiv 2504.15956 (two-layer theorem and corollaries), with exact units"
+    options: ClassVar[frozenset[str]] = frozenset({"R"})
+    made_for: ClassVar[tuple[type[Target], ...]] = (PiecewiseLinear,)
+
+    def serves(self, target: Target) -> bool:
+        """Piecewise-linear networks only."""
+        return isinstance(target, PiecewiseLinear)
+
+    def plan(self, target: Target, wish: Wish) -> Plan:
+        """R from the tolerance: the error is proportional to 1/R."""
+        assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
+        error = error_at_one(target)
+        sharp = sharpness(error, wish)
+        tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
+        return Plan(tokens, error / sharp, sharp)
+
+    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+        """Affine map, one attention layer for each hidden layer, and for sequences an affine map back to tokens."""
+        assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
+        stages = _hidden(target.stages)
+        length, size = target.domain.tokens[0], target.domain.size
+        extra = len(_ends(stages[0]))
+        to_token = np.eye(size, size + 1 + extra)
+        one = np.eye(size + 1 + extra)[size]
+        layers: list[Any] = [Affine.tokenwise(to_token, one) if length == 1 else Affine.flatten(length, to_token, one)]
+        for k, stage in enumerate(stages[:-1]):
+            last = k == len(stages) - 2
+            layers.append(_layer(stage, stages[-1] if last else None, _ends(stages[k + 1]), plan.details, dtype))
+        if len(target.output_shape) == 2:
+            layers.append(Affine.unflatten(*target.output_shape))
+        return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
+
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+        """The paper counts no tokens for whole networks."""
+        return None
+
+
+def error_at_one(target: PiecewiseLinear) -> float:
+    """The bound above with R = 1."""
+    error = np.zeros(target.domain.size)
+    for stage in target.stages:
+        clips = np.isfinite(stage.low) | np.isfinite(stage.high)
+        error = error @ np.abs(stage.weight) + RECTIFIER * clips
+    return float(error.max())
+
+
+def _hidden(stages: Sequence[Stage]) -> list[Stage]:
+    """The stages with an affine one at the end, and at least one before it."""
+    if stages[-1].is_affine and len(stages) > 1:
+        return [*stages]
+    width = len(stages[-1].bias)
+    return [*stages, Stage.affine(np.eye(width), np.zeros(width))]
+
+
+def _ends(stage: Stage) -> list[str]:
+    """The memory tokens of a stage: the ends that some unit has."""
+    return [name for name in ("low", "high") if np.isfinite(getattr(stage, name)).any()] or ["low"]
+
+
+def _layer(stage: Stage, readout: Stage | None, next_ends: list[str], sharp: float, dtype: str) -> Attention:
+    """The units of a stage as heads (H = m), the output map leading to the next token `(values, 1, 0..)` or outputs."""
+    inputs, units = stage.weight.shape
+    ends = _ends(stage)
+    width = inputs + 1 + len(ends)
+    weight = round_to(np.vstack([stage.weight, stage.bias[None], np.zeros((len(ends), units))]), dtype)  # (e, H)
+    passes = np.isneginf(stage.low) & np.isposinf(stage.high)  # (H,)
+    query = np.stack([sharp * weight.T * ~passes[:, None], np.zeros((units, width))], axis=2)  # (H, e, 2): (R z, 1)
+    query[:, inputs, 1] = 1.0
+    value = weight.T[:, :, None].copy()  # (H, e, 1)
+    key = np.zeros((units, width, 2))
+    for row, name in enumerate(ends, inputs + 1):
+        end, side = getattr(stage, name), 1.0 if name == "high" else -1.0
+        heard = np.isfinite(end)
+        place = round_to(np.where(heard, end, 0.0), dtype)
+        key[:, row, 0] = np.where(heard, side, 0.0)
+        key[:, row, 1] = np.where(heard, -side * sharp * place, -MUTED)
+        value[:, row, 0] = place
+    if readout is None:
+        output = np.eye(units, units + 1 + len(next_ends))  # (H, o)
+        bias = np.eye(units + 1 + len(next_ends))[units]
+    else:
+        output, bias = readout.weight, readout.bias
+    return Attention(
+        query=query,
+        query_bias=np.zeros((units, 2)),
+        key=key,
+        key_bias=np.zeros((units, 2)),
+        value=value,
+        value_bias=np.zeros((units, 1)),
+        output=output[:, None],
+        output_bias=bias,
+        memory=np.eye(width)[inputs + 1 :],
+        attends_data=True,
+    )

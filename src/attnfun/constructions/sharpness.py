@@ -1,0 +1,29 @@
+"""How sharply heads that compute a maximum select: one factor R on all scores, a power of two."""
+
+from __future__ import annotations
+
+from math import ceil, inf, log2
+
+from ..errors import InputError
+from .base import Wish
+
+RECTIFIER = 0.27846454276107380
+"""W(1/e): the largest error of a two-token head that computes `max(0, z)`, times R."""
+SHARPEST = 2.0**60
+"""Beyond any use, and scores are still ordinary floats in every format."""
+DEFAULT, SOFTEST = 2.0**27, 2.0**-20
+MUTED = 200.0
+"""Score of a token that must not be heard, below one that is."""
+
+
+def sharpness(error_at_one: float, wish: Wish) -> float:
+    """R for which an error of `error_at_one / R` is at most the aim, or the R asked for.
+
+    A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order.
+    """
+    asked = wish.options.get("R", DEFAULT if wish.aim is None else None)
+    if asked is None:
+        asked = error_at_one / wish.aim if wish.aim else inf
+    elif not (isinstance(asked, int | float) and 0 < asked < inf):
+        raise InputError("options R, the factor on the scores, must be a finite number > 0", got=repr(asked))
+    return 2.0 ** ceil(log2(min(max(asked, SOFTEST), SHARPEST)))

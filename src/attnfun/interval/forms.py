@@ -1,0 +1,138 @@
+"""Affine functions of bounded variables, with a slack for everything that is not affine about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .directed import ULP, Floats, above
+from .interval import Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The variables: a range for each of `(1, r_1, ..., r_P)`."""
+
+    lo: Floats  # (1+P,)
+    hi: Floats  # (1+P,)
+
+    @classmethod
+    def of(cls, low: Floats, high: Floats) -> Frame:
+        """Variables with these ranges, (P,) each."""
+        return cls(np.concatenate([[1.0], low]), np.concatenate([[1.0], high]))
+
+    @cached_property
+    def mid(self) -> Floats:
+        """A point inside, (1+P,)."""
+        return np.clip(self.lo / 2 + self.hi / 2, self.lo, self.hi)
+
+    @cached_property
+    def radius(self) -> Floats:
+        """Distance from `mid` to the ends, rounded up, (1+P,)."""
+        return np.maximum(above(self.hi - self.mid), above(self.mid - self.lo)) * (self.hi > self.lo)
+
+    @cached_property
+    def sizes(self) -> Floats:
+        """Largest absolute values, (1+P,)."""
+        return np.maximum(np.abs(self.lo), np.abs(self.hi))
+
+
+@dataclass(frozen=True, eq=False)
+class Forms:
+    """Functions `a · (1, r)` of the variables of a frame, each within `slack` everywhere.
+
+    Every operation adds its own rounding to the slack: a sum of c products of floats is off by less than
+    `(c + 3) ULP` times the sum of their absolute values.
+
+    >>> frame = Frame.of(np.array([-1.0]), np.array([3.0]))
+    >>> f = Forms.exact(np.array([[1.0, 2.0]]), frame)  # 1 + 2 r
+    >>> f.range.lo, f.range.hi, f.size
+    (array([-1.]), array([7.]), array([7.]))
+    """
+
+    coefficients: Floats  # (..., 1+P)
+    slack: Floats  # (...)
+    frame: Frame
+
+    @classmethod
+    def exact(cls, coefficients: Floats, frame: Frame) -> Forms:
+        """Affine functions with these very coefficients."""
+        return cls(coefficients, np.zeros(coefficients.shape[:-1]), frame)
+
+    @classmethod
+    def constants(cls, values: Floats, frame: Frame) -> Forms:
+        """Functions that do not vary."""
+        coefficients = np.zeros((*values.shape, len(frame.lo)))
+        coefficients[..., 0] = values
+        return cls.exact(coefficients, frame)
+
+    @cached_property
+    def size(self) -> Floats:
+        """An upper bound on the largest absolute value."""
+        return self.range.magnitude
+
+    @cached_property
+    def terms(self) -> Floats:
+        """The sum of the sizes of the terms, without cancellation."""
+        return (np.abs(self.coefficients) @ self.frame.sizes) * (1 + len(self.frame.lo) * ULP) + self.slack
+
+    @cached_property
+    def range(self) -> Interval:
+        """An enclosure of the values."""
+        centre = self.coefficients @ self.frame.mid
+        spread = np.abs(self.coefficients) @ self.frame.radius
+        count = (self.coefficients != 0).sum(axis=-1) + 4
+        spread = (spread + self.slack) * (1 + count * ULP) + count * ULP * self.terms
+        return Interval(np.nextafter(centre - spread, -np.inf), np.nextafter(centre + spread, np.inf))
+
+    @property
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Does the affine part vary at all?"""
+        return (self.coefficients[..., 1:] != 0).any(axis=-1)
+
+    def __getitem__(self, index: Any) -> Forms:
+        return Forms(self.coefficients[index], self.slack[index], self.frame)
+
+    def __sub__(self, other: Forms) -> Forms:
+        rounding = 2 * ULP * (self.terms + other.terms)
+        return Forms(self.coefficients - other.coefficients, self.slack + other.slack + rounding, self.frame)
+
+    def __add__(self, other: Forms) -> Forms:
+        rounding = 2 * ULP * (self.terms + other.terms)
+        return Forms(self.coefficients + other.coefficients, self.slack + other.slack + rounding, self.frame)
+
+    def scaled(self, factor: Floats | float) -> Forms:
+        """Each function times a float."""
+        factor = np.asarray(factor)
+        coefficients = self.coefficients * factor[..., None]
+        slack = (self.slack * np.abs(factor) + 2 * ULP * self.terms * np.abs(factor)) * (1 + 4 * ULP)
+        return Forms(coefficients, slack, self.frame)
+
+    def mapped(self, weight: Floats, bias: Floats) -> Forms:
+        """`f weight + bias` over the last axis of functions: (..., d) -> (..., m)."""
+        coefficients = np.swapaxes(np.swapaxes(self.coefficients, -1, -2) @ weight, -1, -2)  # (..., m, 1+P)
+        coefficients[..., 0] += bias
+        products = self.terms @ np.abs(weight) + np.abs(bias)
+        count = (weight != 0).sum(axis=0) + 4  # (m,)
+        exact = (
+            (count <= 5) & (np.isin(np.frexp(weight)[0], (0.0, 0.5, -0.5))).all(axis=0) & (bias == 0)
+        )  # one power of 2
+        slack = self.slack @ np.abs(weight) + np.where(exact, 0, count) * ULP * products
+        return Forms(coefficients, slack * (1 + (len(weight) + 4) * ULP), self.frame)
+
+    def after(self, inner: Forms) -> Forms:
+        """These functions of variables that are themselves functions: (...) over V, (V,) over P -> (...) over P."""
+        flat = self.coefficients.reshape(-1, self.coefficients.shape[-1])  # (F, 1+V)
+        mapped = inner.mapped(flat[:, 1:].T, flat[:, 0])  # (F,)
+        coefficients = mapped.coefficients.reshape(*self.slack.shape, -1)
+        return Forms(coefficients, mapped.slack.reshape(self.slack.shape) + self.slack, inner.frame)
+
+    @classmethod
+    def join(cls, parts: list[Forms], axis: int = 0) -> Forms:
+        """Functions of one frame, side by side."""
+        slack = np.concatenate([part.slack for part in parts], axis=axis)
+        return cls(np.concatenate([part.coefficients for part in parts], axis=axis), slack, parts[0].frame)
