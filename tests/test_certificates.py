@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.certificates import Claim, certify
+from attnfun.certificates import Claim, branch_and_bound, certify
 from attnfun.certificates.branch_and_bound import bound_error
+from attnfun.certificates.problem import Problem
+from attnfun.certificates.search import network_rows
 from attnfun.network import Network
 from cases import CASES, branching
 
@@ -152,3 +154,41 @@ def test_a_claim_about_the_wrong_function_is_not_proved(compiled):
     net = compiled(CASES[0])
     other = af.compile("sin(3*x) + 0.2", {"x": (-1, 1)}, 0.05).certificate.claim.target
     assert certify(Claim.about(other, net.network), 0.05).bound > 0.19
+
+
+def test_a_box_is_not_given_up_for_its_rounding():
+    """What a box inherits may be good enough without the rounding and too much with it: it must be bounded anew."""
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 30}, dtype="float32", construction="spectral")
+    problem = Problem(net.certificate.claim.target, net.network)
+    whole = problem.bounded(problem.root(), 0.0)
+    small = replace(whole, lo=np.array([[0.2]]), hi=np.array([[0.21]]))
+    goal = 1.5 * float(problem.bounded(small, 0.0).bound[0])
+    inherited = replace(small, parts=np.array([[0.9999 * goal, np.inf, np.inf]]))
+    assert problem.bounded(inherited, goal).bound[0] <= goal
+
+
+class Clock:
+    """A clock that moves on by one second whenever it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def test_a_time_limit_holds_within_a_round(monkeypatch, compiled):
+    """Boxes that there was no time for keep the bound of the box they were cut from."""
+    claim = compiled(CASES[1], construction="grid").certificate.claim
+    monkeypatch.setattr(branch_and_bound, "time", Clock())
+    monkeypatch.setattr(branch_and_bound, "CHUNK", 1)
+    outcome = bound_error(claim.target, claim.network, 1e-9 + claim_error(claim), time_limit=40)
+    assert outcome.boxes <= 45
+    assert outcome.bound >= claim_error(claim)
+
+
+def claim_error(claim) -> float:
+    """The largest error at some points."""
+    points = claim.domain.sample(500, np.random.default_rng(0))
+    return float(np.abs(network_rows(claim.network, points) - claim.target.values(points)).max())

@@ -34,8 +34,10 @@ from .problem import Problem
 
 BATCH = 4096
 """Boxes cut at a time, at least; a quarter of those waiting when they are many."""
-CHUNK = 1024
+CHUNK = 512
 """Boxes that one worker does at a time."""
+FAR = 1000.0
+"""A box whose bound is this many times what would do is cut in four at once."""
 MAX_BOXES = 1_000_000
 """Boxes waiting at a time; beyond that the search stops with the bound it has."""
 WITHIN = 1.05
@@ -172,7 +174,7 @@ def bound_error(
     `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state there, and the same
     call goes on from it.
     """
-    problem, began = Problem(target, network), time.monotonic()
+    problem, began = Problem(target, network, goal if isinf(norm) else None), time.monotonic()
     ledger, kept = _Ledger(problem, norm), _Checkpoint(checkpoint, problem, goal, norm)
     extent = (target.domain.hi - target.domain.lo).ravel()
     waiting = kept.resume(ledger)
@@ -194,9 +196,10 @@ def bound_error(
             order = np.lexsort((-ledger.measure(waiting.bound, waiting), waiting.defined))  # doubtful, then worst
             now, later = np.split(order, [max(BATCH, len(order) // 4)])
             easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
-            halves = _in_chunks(problem, waiting.take(now).halves(extent), easy, executor)
-            ledger.look(halves)
-            waiting = Boxes.join([halves, waiting.take(later)])
+            pieces = _pieces(waiting.take(now), extent, easy)
+            bounded, untouched = _in_chunks(problem, pieces, easy, executor, began + time_limit)
+            ledger.look(bounded)
+            waiting = Boxes.join([bounded, untouched, waiting.take(later)])
             kept.keep(ledger, waiting)
     except KeyboardInterrupt:
         kept.keep(ledger, waiting, now=True)
@@ -209,12 +212,30 @@ def bound_error(
     return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
 
 
-def _in_chunks(problem: Problem, boxes: Boxes, easy: float, executor: Executor | None) -> Boxes:
-    """Bound a batch, chunk by chunk, here or on workers."""
+def _pieces(boxes: Boxes, extent: Floats, easy: float) -> Boxes:
+    """Boxes cut in two, or in four where they are far from good enough."""
+    far = (boxes.bound > FAR * easy) & (easy > 0)
+    near, further = boxes.take(np.flatnonzero(~far)), boxes.take(np.flatnonzero(far))
+    return Boxes.join([near.halves(extent), further.halves(extent).halves(extent)])
+
+
+def _in_chunks(
+    problem: Problem, boxes: Boxes, easy: float, executor: Executor | None, deadline: float
+) -> tuple[Boxes, Boxes]:
+    """Bound a batch, chunk by chunk, here or on workers; and the boxes that there was no time for.
+
+    Those keep what is known of the box they were cut from, which holds on them too.
+    """
     starts = range(0, len(boxes), CHUNK)
     chunks = [boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts]
     run = map if executor is None else executor.map
-    return Boxes.join(list(run(_bound_chunk, [problem] * len(chunks), chunks, [easy] * len(chunks))))
+    done: list[Boxes] = []
+    for chunk in run(_bound_chunk, [problem] * len(chunks), chunks, [easy] * len(chunks)):
+        done.append(chunk)
+        if time.monotonic() > deadline:
+            break
+    bounded = Boxes.join(done)
+    return bounded, boxes.take(np.arange(len(bounded), len(boxes)))
 
 
 def _bound_chunk(problem: Problem, chunk: Boxes, easy: float) -> Boxes:

@@ -10,19 +10,23 @@ from ..interval import Interval
 from ..interval.directed import ULP
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
-from .heads import Bank, Focus, Region, attend
+from .heads import TAIL_SHARE, Bank, Focus, Region, attend
 from .mixture import exponentials, largest_average
 from .ragged import Ragged
 from .rounding import ARITHMETIC, INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, with_sum
 
 
 class Encloser:
-    """Encloses one network, in its own arithmetic, on batches of boxes; the memory is projected once."""
+    """Encloses one network, in its own arithmetic, on batches of boxes; the memory is projected once.
 
-    def __init__(self, network: Network) -> None:
+    With a `goal`, tails of dropped tokens take a small share of it.
+    """
+
+    def __init__(self, network: Network, goal: float | None = None) -> None:
         self.network, self.arithmetic = network, ARITHMETIC[network.dtype]
+        aim = _tail_aim(network, goal)
         self.banks = [
-            [Bank.of(layer, head, self.arithmetic) for head in range(layer.heads)]
+            [Bank.of(layer, head, self.arithmetic, aim) for head in range(layer.heads)]
             if isinstance(layer, Attention)
             else []
             for layer in network.layers
@@ -51,6 +55,24 @@ class Encloser:
             else:
                 region = push(layer, region, self.arithmetic)
         return region, tuple(narrowed)
+
+
+def _tail_aim(network: Network, goal: float | None) -> float:
+    """How much tails may move a head's average, or 0 for as little as can be.
+
+    What comes behind the head magnifies it, by a known factor only if that is affine; and in coarse arithmetic the
+    weights of dropped tokens may be far from their real ones.
+    """
+    if goal is None or not network.is_shallow or network.dtype != "float64":
+        return 0.0
+    factor, seen = 1.0, False
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            factor, seen = float(np.abs(layer.output).sum(axis=(0, 1)).max(initial=1.0)), True
+        elif isinstance(layer, Affine) and seen:
+            left = 1.0 if layer.left is None else float(np.abs(layer.left).sum(axis=(0, 2)).max())
+            factor *= max(left * float(np.abs(layer.right).sum(axis=1).max()), 1.0)
+    return TAIL_SHARE * goal / factor
 
 
 @singledispatch

@@ -17,6 +17,7 @@ shrink as boxes are cut, so the work per box is that of a few tokens, whatever N
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +36,10 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 NEGLIGIBLE = 60.0
-"""A token whose score is surely this far below another's leaves the list; its mass joins the tail."""
+"""A token whose score is surely this far below another's leaves the list; its mass joins the tail. (At most: a proof
+with a goal in float64 may make do with less, `Bank.gap`.)"""
+TAIL_SHARE = 1e-3
+"""The share of a proof's goal that tails may take."""
 ENTRIES = 2**21
 """Numbers in the largest temporary array."""
 STOCK_SCALING = 4
@@ -89,16 +93,22 @@ class Bank:
     values: Floats  # (M, v)
     value_radius: Floats  # (M, v)
     value_error: Floats  # (M, v)
+    gap: float
+    """A token whose score is surely this far below another's leaves the list."""
 
     @classmethod
-    def of(cls, layer: Attention, head: int, arithmetic: Arithmetic) -> Bank:
+    def of(cls, layer: Attention, head: int, arithmetic: Arithmetic, aim: float = 0.0) -> Bank:
         """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network.
 
-        Where there is no memory, one row of zeros stands in; it is never in play.
+        Where there is no memory, one row of zeros stands in; it is never in play. Tails may move the head's average by
+        about `aim`.
         """
         memory = layer.memory if len(layer.memory) else np.zeros((1, layer.memory.shape[1]))
         keys = _project(memory, layer.key[head], layer.key_bias[head], arithmetic)
-        return cls(*keys, *_project(memory, layer.value[head], layer.value_bias[head], arithmetic))
+        values = _project(memory, layer.value[head], layer.value_bias[head], arithmetic)
+        worth = len(memory) * float(np.abs(values[0]).max())
+        enough = math.log(max(worth / aim, 1.0)) if aim > 0 else math.inf
+        return cls(*keys, *values, min(NEGLIGIBLE, enough))
 
     @property
     def highest(self) -> Floats:
@@ -136,7 +146,7 @@ def _attend_chunk(
     tails, averages, centres, errors = [], [], [], []
     for head, bank in enumerate(banks):
         keys = _gather(layer, head, bank, region, index, real, arithmetic)
-        stays, tail = keys.narrow(focus.tail[:, head])
+        stays, tail = keys.narrow(focus.tail[:, head], bank.gap)
         average, error = keys.average(tail, bank, arithmetic)
         kept |= stays
         for collection, item in zip((tails, averages, errors), (tail, average, error), strict=True):
@@ -165,11 +175,11 @@ class _Keys:
     sizes: HeadSizes
     value_error: Floats  # (B, v, 2)
 
-    def narrow(self, tail: Floats) -> tuple[Flags, Floats]:
+    def narrow(self, tail: Floats, least: float) -> tuple[Flags, Floats]:
         """Drop memory tokens that cannot matter: those that stay (B, T), and the new tail (B, n)."""
         memory = self.real.shape[1]
         gap = self.low.max(axis=2, keepdims=True) - self.high[:, :, :memory]
-        stays = (gap < NEGLIGIBLE).any(axis=1) & self.real  # (B, T): a token stays if any query token needs it
+        stays = (gap < least).any(axis=1) & self.real  # (B, T): a token stays if any query token needs it
         leaves = (self.real & ~stays)[:, None]
         share = np.where(leaves, np.exp(-np.where(leaves, gap, 0.0)) * (1 + 1e-12) + 1e-300, 0.0)
         share = share.sum(axis=2) * (1 + 2 * memory * ULP)  # (B, n)

@@ -72,9 +72,9 @@ class Moments:
         there = real.astype(np.float64)  # (B, 1, T)
         doubts = _beside(weight * error, doubts) + TINY * _beside(there, there[:, :, None] * (np.abs(known) + spread))
         powers = _powers(base, slopes)  # (B, n, C, T)
-        sums = rows @ np.swapaxes(powers, 2, 3)  # (B, n, 1+v, C)
+        sums = rows @ np.swapaxes(powers, 2, 3) / base.factorials  # (B, n, 1+v, C)
         np.abs(powers, out=powers)
-        sizes = np.concatenate([np.abs(rows), doubts], axis=2) @ np.swapaxes(powers, 2, 3)  # (B, n, 2+2v, C)
+        sizes = np.concatenate([np.abs(rows), doubts], axis=2) @ np.swapaxes(powers, 2, 3) / base.factorials
         slack = (4 * base.degree + start.shape[2] + 16) * ULP
         sizes, doubts = np.split(sizes * (1 + slack), 2, axis=2)
         doubts += slack * sizes
@@ -82,12 +82,12 @@ class Moments:
         most = np.abs(slopes) + np.moveaxis(wobble, -1, 0)[..., None]  # (D, B, n, T)
         span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
         far = np.exp(start + span + doubt + 8 * ULP * (np.abs(start) + span))
-        term, heavy = np.where(real, np.maximum(far, TINY), 0.0), []
-        for k in range(base.degree + 2):
-            term = term * (span / k) if k else term
-            heavy.append(term.sum(axis=2))
-        apart = (term[:, :, None] * (np.abs(known - pivot[..., None]) + spread)).sum(axis=3)  # (B, n, v)
-        return cls(sums, sizes, doubts, wobble, np.stack(heavy, axis=2) * (1 + 1e-9), pivot, apart * (1 + 1e-9))
+        terms = span / np.maximum(np.arange(base.degree + 2.0), 1.0)[:, None, None, None]  # (M+2, B, n, T)
+        terms[0] = np.where(real, np.maximum(far, TINY), 0.0)
+        np.multiply.accumulate(terms, axis=0, out=terms)
+        heavy = np.moveaxis(terms.sum(axis=3), 0, 2)  # (B, n, M+2)
+        apart = (terms[-1][:, :, None] * (np.abs(known - pivot[..., None]) + spread)).sum(axis=3)  # (B, n, v)
+        return cls(sums, sizes, doubts, wobble, heavy * (1 + 1e-9), pivot, apart * (1 + 1e-9))
 
     @classmethod
     def join(cls, parts: list[Moments]) -> Moments:
@@ -118,7 +118,7 @@ class Moments:
 
     def _shaken(self, base: Basis) -> Floats:
         """How far the sums move if slopes move by the wobble δ: `Σ_{γ > 0} S_{α-γ} δ^γ/γ!`, (B, n, 1+v, C)."""
-        moves = _powers(base, np.moveaxis(self.wobble, -1, 0)[..., None])[..., 0]  # (B, n, C), δ^γ/γ!
+        moves = _powers(base, np.moveaxis(self.wobble, -1, 0)[..., None])[..., 0] / base.factorials  # (B, n, C)
         moves[..., 0] = 0.0
         factors = rows_of(self.sizes + self.doubts, 3), rows_of(moves[:, :, None], 3)
         with np.errstate(all="ignore"):
@@ -131,10 +131,9 @@ def _beside(first: Floats, others: Floats) -> Floats:
 
 
 def _powers(base: Basis, slopes: Floats) -> Floats:
-    """`a^α/α!` for slopes (D, B, n, T), (B, n, C, T)."""
+    """`a^α` for slopes (D, B, n, T), (B, n, C, T)."""
     powers = np.empty((*slopes.shape[1:3], base.size, slopes.shape[3]))
     powers[:, :, 0] = 1.0
-    shares = {(axis, k): slopes[axis] / k for axis in range(base.variables) for k in range(1, base.degree + 1)}
     for k, (before, axis) in enumerate(base.parents, start=1):
-        np.multiply(powers[:, :, before], shares[axis, int(base.exponents[k, axis])], out=powers[:, :, k])
+        np.multiply(powers[:, :, before], slopes[axis], out=powers[:, :, k])
     return powers

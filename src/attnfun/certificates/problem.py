@@ -29,11 +29,13 @@ class Problem:
 
     target: Target
     network: Network
+    goal: float | None = None
+    """The bound that would do: it says how precise tails must be."""
 
     @cached_property
     def encloser(self) -> Encloser:
         """Natural enclosures of the network."""
-        return Encloser(self.network)
+        return Encloser(self.network, self.goal)
 
     @cached_property
     def taylor(self) -> TaylorBounds:
@@ -41,7 +43,7 @@ class Problem:
         return TaylorBounds(self.target, self.network, self.encloser.banks)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"target": self.target, "network": self.network}
+        return {"target": self.target, "network": self.network, "goal": self.goal}
 
     def root(self) -> Boxes:
         """The whole domain as one box about which nothing is known."""
@@ -50,24 +52,25 @@ class Problem:
         return Boxes(low, high, *unknown, self.encloser.start())
 
     def bounded(self, boxes: Boxes, easy: float) -> Boxes:
-        """The boxes with bounds of their own. Where a bound is at most `easy`, no series are tried."""
+        """The boxes with bounds of their own. No series are tried where a bound with its rounding is at most `easy`."""
         rows = Interval(boxes.lo, boxes.hi)
         region, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
         network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
         bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
         bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
-        bound = self._by_series(rows, focus, np.minimum(bound, boxes.parts[:, 0]), easy)
         errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
         parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
+        parts = np.minimum(parts, boxes.parts)
+        parts[:, 0] = self._by_series(rows, focus, parts[:, 0], easy - parts[:, 1:].sum(axis=1))
         return replace(
             boxes,
-            parts=np.minimum(parts, boxes.parts),
+            parts=parts,
             seen=self._at_centres(Interval(rows.mid), region.points.reshape(len(rows), -1)),
             defined=np.broadcast_to(target.defined, target.shape).all(axis=1),
             focus=focus,
         )
 
-    def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, easy: float) -> Floats:
+    def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, easy: Floats) -> Floats:
         """Improve bounds (B,) by Taylor series, unless a few trials say that the boxes are still too large for them."""
         wanted = np.flatnonzero(bound > easy)
         trial = wanted[np.linspace(0, len(wanted) - 1, min(TRIALS, len(wanted))).astype(np.int64)]

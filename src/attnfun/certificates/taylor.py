@@ -55,13 +55,13 @@ class TaylorBounds:
 
     def __init__(self, target: Target, network: Network, banks: list[list[Bank]]) -> None:
         self.target, self.network, self.banks = target, network, banks
-        self.degree = (DEGREES if is_shallow(network) else DEEP_DEGREES).get(target.domain.size, 2)
+        self.degree = (DEGREES if network.is_shallow else DEEP_DEGREES).get(target.domain.size, 2)
 
     def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
         """Bounds on |target - network| over boxes (B, D), largest over outputs, inf where nothing is known; (B,)."""
         size = basis(boxes.shape[1], self.degree).size
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
-        each = WORK if is_shallow(self.network) else longest + 1
+        each = WORK if self.network.is_shallow else longest + 1
         rows = max(1, ENTRIES // (size * each * self.network.length))
         parts = []
         for start in range(0, len(boxes), rows):
@@ -96,12 +96,6 @@ class TaylorBounds:
                     tokens, points = (push(layer, tokens[0]), push(layer, tokens[1])), apply(layer, points)
             target = self.target.jets(both)  # (2B, m)
             return tokens[0].reshape(count, -1) - target[:count], tokens[1].reshape(count, -1) - target[count:]
-
-
-def is_shallow(network: Network) -> bool:
-    """Is there one nonlinear layer only, with scores affine in x? Then all its series come in closed form."""
-    nonlinear = [layer for layer in network.layers if not isinstance(layer, Affine)]
-    return all(isinstance(layer, Attention) and not layer.attends_data for layer in nonlinear) and len(nonlinear) <= 1
 
 
 @singledispatch

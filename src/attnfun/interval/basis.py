@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
-from math import comb
+from math import comb, factorial, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,11 @@ class Basis:
     def count(self, degree: int) -> int:
         """How many have degree at most `degree`; they come first."""
         return int(np.searchsorted(self.degrees, degree, side="right"))
+
+    @cached_property
+    def factorials(self) -> npt.NDArray[np.float64]:
+        """α! of each, (C,)."""
+        return np.array([float(prod(map(factorial, row))) for row in self.exponents.tolist()])
 
     @cached_property
     def parents(self) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import DTYPES, round_to
 from ..errors import InputError
-from .layers import Attention, Layer
+from .layers import Affine, Attention, Layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,12 @@ class Network:
     def attention(self) -> tuple[Attention, ...]:
         """The attention layers."""
         return tuple(layer for layer in self.layers if isinstance(layer, Attention))
+
+    @property
+    def is_shallow(self) -> bool:
+        """Is at most one layer not affine, attention to memory only? Then scores are affine in the input."""
+        others = [layer for layer in self.layers if not isinstance(layer, Affine)]
+        return len(others) <= 1 and all(isinstance(layer, Attention) and not layer.attends_data for layer in others)
 
     @property
     def heads(self) -> int:
