@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ..interval import Jet
 from ..interval.basis import Basis
 from ..interval.directed import ULP
+from ..interval.jets import TINY
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,7 +59,7 @@ def largest_value(base: Basis, coefficients: Floats) -> Floats:
 def reaches(base: Basis, radius: Floats) -> Floats:
     """`r^α`, rounded up, for half-widths r (B, D); (B, C)."""
     with np.errstate(under="ignore"):
-        return np.prod(radius[:, None, :] ** base.exponents, axis=2) * (1 + 4 * base.degree * ULP) + 1e-300
+        return np.prod(radius[:, None, :] ** base.exponents, axis=2) * (1 + 4 * base.degree * ULP) + TINY
 
 
 def recentred(at: Jet, reach: Floats) -> Jet:
@@ -74,5 +75,5 @@ def recentred(at: Jet, reach: Floats) -> Jet:
             places = base.products[k]
             ways = base.choices[k].reshape(-1, *[1] * len(shape))
             rad[: len(places)] += ways * size[places] * reach[:, k].reshape(shape)
-        rad = rad * (1 + (4 * base.size + 8) * ULP) + 1e-300
+        rad = rad * (1 + (4 * base.size + 8) * ULP) + TINY
     return Jet(base, at.mid, np.moveaxis(rad, 0, -1), at.degree)

@@ -78,7 +78,8 @@ class TaylorBounds:
         slack = 8 * (base.degree + base.size) * ULP
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             scaled = mid * reach
-            bound = largest_value(base, scaled) + (rad * reach + slack * np.abs(scaled)).sum(axis=2) * (1 + slack)
+            off = rad * reach + slack * np.abs(scaled) + TINY * np.abs(mid)  # reach is rounded up, by TINY at least
+            bound = largest_value(base, scaled) + off.sum(axis=2) * (1 + slack)  # (B, m)
         bound = bound.max(axis=1)  # (B,)
         return np.where(np.isnan(bound), np.inf, bound)
 
