@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import time
 from pathlib import Path
 
@@ -62,7 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--file", type=Path, required=True, help="a CSV of name, formula, domain")
     path = parser.parse_args().file
-    lines = ["# Tightness of proofs", "", f"One variable, at most {TOKENS} tokens, no tolerance: at convergence.", ""]
+    load = f"Seconds are by the clock, with a load of {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the start."
+    lines = [
+        "# Tightness of proofs",
+        "",
+        load,
+        "",
+        f"One variable, at most {TOKENS} tokens, no tolerance: at convergence.",
+        "",
+    ]
     lines += ["| function | construction | tokens | bound | largest error found | ratio | boxes | seconds |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
     for row in rows(path, 1):
