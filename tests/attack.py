@@ -35,6 +35,8 @@ def _ties(net: af.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.
         centre = np.zeros_like(centre)
     except Unanswerable:
         keys = net.network.attention[0].keys()[0]  # (M, k)
+        if len(keys) == 0:
+            return random
         pick = rng.integers(0, len(keys), (count, 2))
         gap = keys[pick[:, 0]] - keys[pick[:, 1]]
         change, offset = gap[:, : net.domain.size], gap[:, net.domain.size]

@@ -70,6 +70,12 @@ def rectifiers() -> torch.nn.Module:
     return nn.Sequential(*layers)
 
 
+def shallow() -> torch.nn.Module:
+    """A PyTorch network with one hidden layer, from 2 tokens of 2 features to as many."""
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 4))
+
+
 RNG = np.random.default_rng(0)
 PLANES = af.MaxAffine(RNG.normal(size=(9, 2)), RNG.normal(size=9))
 
@@ -94,6 +100,13 @@ CASES = [
     Case("traced vector", lambda p: np.stack([p[..., 0] * p[..., 1], np.exp(p[..., 0])], -1), [(-1, 1)] * 2, 0.3),
     Case("sequence", swap_and_sum, af.Box([[-1], [-1]], [[1], [1]]), 0.3),
     Case(
+        "sequence by two layers",
+        swap_and_sum,
+        af.Box([[-1], [-1]], [[1], [1]]),
+        0.4,
+        constructions=("two-layer", "softmax-readout"),
+    ),
+    Case(
         "sequence by position",
         mix_rows,
         af.Box([[-1, 0], [-1, 0]], [[1, 0.5], [1, 0.5]]),
@@ -112,6 +125,24 @@ CASES = [
         af.Box(np.full((3, 2), -1.0), np.full((3, 2), 2.0)),
         2e-4,
         constructions=("knots", "relu"),
+    ),
+    Case(
+        "interpolated",
+        af.TruncatedLinear([[1.0, -2.0], [0.5, 0.25], [3.0, 1.0]], 0.1, -1.0, 1.5),
+        af.Box(np.full((3, 2), -1.0), np.full((3, 2), 2.0)),
+        0.05,
+        constructions=("truncated-linear", "multihead", "two-layer"),
+    ),
+    Case(
+        "two layers", shallow(), af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0)), 2e-4, constructions=("two-layer",)
+    ),
+    Case(
+        "two token-wise layers",
+        shallow(),
+        af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0)),
+        2e-3,
+        {"options": {"layout": "token-wise"}},
+        constructions=("two-layer",),
     ),
     Case("max-affine", PLANES, [(-1, 1)] * 2, 2e-4, constructions=("max-affine",)),
     Case(

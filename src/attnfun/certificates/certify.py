@@ -14,6 +14,8 @@ from ..network import Attention, Network
 from ..targets import Status, Target, Unanswerable
 from .branch_and_bound import Outcome, Progress, bound_error
 from .certificate import Certificate, Claim
+from .rewriting import with_banks
+from .ridges import bound_by_ridges
 from .rounding import ARITHMETIC
 from .search import largest_error, mean_error
 from .structure import bound_by_structure
@@ -89,7 +91,7 @@ def _prove(target: Target, claim: Claim, eps: float | None, norm: float, effort:
     """The network's structure, branch and bound, or None where the target cannot be enclosed."""
     if target.status is Status.ESTIMATED:
         return None
-    by_structure = _by_structure(target, claim, norm)
+    by_structure = _by_structure(target, claim, eps, norm, effort)
     if by_structure is not None and (by_structure.bound <= (eps or 0.0) or target.domain.size > MOST_VARIABLES):
         return by_structure
     if by_structure is not None:
@@ -98,15 +100,24 @@ def _prove(target: Target, claim: Claim, eps: float | None, norm: float, effort:
     return min((way for way in (by_structure, outcome) if way), key=lambda way: way.bound, default=None)
 
 
-def _by_structure(target: Target, claim: Claim, norm: float) -> Outcome | None:
-    """The layer-by-layer argument where there is one; an L_p error is at most the largest times |Ω|^{1/p}."""
-    try:
-        outcome = bound_by_structure(target, claim.network)
-    except Unanswerable:
+def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
+    """A layer-by-layer argument where there is one; an L_p error is at most the largest times |Ω|^{1/p}."""
+    factor, found = target.domain.root_volume(norm), list[Outcome]()
+    goal = None if eps is None else eps / factor
+    for argue in (
+        lambda: bound_by_structure(target, claim.network),
+        lambda: bound_by_ridges(target, claim.network, goal, effort.time_limit * SHARE),
+    ):
+        try:
+            found.append(argue())
+        except Unanswerable:
+            continue
+        if goal is not None and found[-1].bound <= goal:
+            break
+    if not found:
         return None
-    factor = target.domain.root_volume(norm)
-    parts = {name: part * factor for name, part in outcome.parts.items()}
-    return replace(outcome, bound=outcome.bound * factor, parts=parts)
+    best = min(found, key=lambda outcome: outcome.bound)
+    return replace(best, bound=best.bound * factor, parts={name: part * factor for name, part in best.parts.items()})
 
 
 def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
@@ -114,7 +125,7 @@ def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effo
     try:
         return bound_error(
             target,
-            claim.network,
+            with_banks(claim.network),
             eps,
             effort.time_limit,
             effort.progress,

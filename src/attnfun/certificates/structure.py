@@ -57,11 +57,7 @@ class State:
 def bound_by_structure(target: Target, network: Network) -> Outcome:
     """A bound on `|target - network|` over the domain; Unanswerable if the target has no maxima or a layer no fan."""
     maxima, arithmetic = target.maxima(), ARITHMETIC[network.dtype]
-    variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
-    rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
-    shape = network.shape_in
-    forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
-    state = State(forms, np.stack([rounded, np.zeros_like(rounded)], axis=-1).reshape(*shape, 2))
+    state = initial_state(maxima, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
             state = follow(layer, state, maxima, _used(after, len(state.error)), arithmetic)
@@ -72,6 +68,15 @@ def bound_by_structure(target: Target, network: Network) -> Outcome:
     construction, moved, own = (float(part) for part in parts.max(axis=0))
     box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
     return Outcome(bound, {"construction": construction, "input": moved, "rounding": own}, 0.0, 1, True, box)
+
+
+def initial_state(maxima: Maxima, network: Network) -> State:
+    """The input itself."""
+    arithmetic, shape = ARITHMETIC[network.dtype], network.shape_in
+    variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
+    rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
+    forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
+    return State(forms, np.stack([rounded, np.zeros_like(rounded)], axis=-1).reshape(*shape, 2))
 
 
 def _used(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:

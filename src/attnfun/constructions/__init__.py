@@ -9,8 +9,12 @@ from .cross import CrossConstruction
 from .grid import GridConstruction
 from .knots import KnotsConstruction
 from .max_affine import MaxAffineConstruction
+from .multihead import MultiheadConstruction
 from .relu import ReluConstruction
+from .softmax_readout import SoftmaxReadoutConstruction
 from .spectral import SpectralConstruction
+from .truncated_linear import TruncatedLinearConstruction
+from .two_layer import TwoLayerConstruction
 
 REGISTRY: dict[str, Construction] = {
     construction.name: construction
@@ -20,6 +24,10 @@ REGISTRY: dict[str, Construction] = {
         SpectralConstruction(),
         KnotsConstruction(),
         ReluConstruction(),
+        TruncatedLinearConstruction(),
+        MultiheadConstruction(),
+        TwoLayerConstruction(),
+        SoftmaxReadoutConstruction(),
         MaxAffineConstruction(),
     )
 }

@@ -117,11 +117,10 @@ class Forms:
         coefficients = np.swapaxes(np.swapaxes(self.coefficients, -1, -2) @ weight, -1, -2)  # (..., m, 1+P)
         coefficients[..., 0] += bias
         products = self.terms @ np.abs(weight) + np.abs(bias)
-        count = (weight != 0).sum(axis=0) + 4  # (m,)
-        exact = (
-            (count <= 5) & (np.isin(np.frexp(weight)[0], (0.0, 0.5, -0.5))).all(axis=0) & (bias == 0)
-        )  # one power of 2
-        slack = self.slack @ np.abs(weight) + np.where(exact, 0, count) * ULP * products
+        count = (weight != 0).sum(axis=0)  # (m,)
+        doubled = np.isin(np.frexp(weight)[0], (0.0, 0.5, -0.5)).all(axis=0)  # powers of two
+        exact = (count == 0) | ((count == 1) & doubled & (bias == 0))
+        slack = self.slack @ np.abs(weight) + np.where(exact, 0, count + 4) * ULP * products
         return Forms(coefficients, slack * (1 + (len(weight) + 4) * ULP), self.frame)
 
     def after(self, inner: Forms) -> Forms:

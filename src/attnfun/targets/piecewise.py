@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval
-from ..interval.forms import Forms
-from .base import Floats, Status, Target
+from ..interval import Interval, Jet
+from ..interval.forms import Forms, Frame
+from .base import Floats, Status, Target, Unanswerable
 from .maxima import Maxima, References, on_frame
 
 
@@ -79,6 +79,15 @@ class PiecewiseLinear(Target):
             z = boxes @ stage.weight + stage.bias
             boxes = Interval(np.clip(z.lo, stage.low, stage.high), np.clip(z.hi, stage.low, stage.high), z.defined)
         return boxes
+
+    def jets(self, variables: Jet) -> Jet:
+        """A single clipped unit of one variable in Taylor arithmetic; proofs ask for no more."""
+        stage, *more = self.stages
+        if more or stage.weight.size > 1:
+            raise Unanswerable
+        z: Any = variables * float(stage.weight[0, 0]) + float(stage.bias[0])
+        z = np.maximum(z, float(stage.low[0])) if np.isfinite(stage.low[0]) else z
+        return np.minimum(z, float(stage.high[0])) if np.isfinite(stage.high[0]) else z
 
     def maxima(self) -> Maxima:
         """`clip(z, a, b) = z + max(0, a - z) - max(0, z - b)`, and `max(0, z)` where a = 0 and there is no b."""
@@ -185,6 +194,13 @@ class TruncatedLinearTarget(PiecewiseLinear):
         weight[np.arange(length), :, np.arange(length)] = family.w
         stage = Stage.affine(weight.reshape(-1, length), family.t).clipped(family.a, family.b)
         super().__init__([stage], domain, (length,), f"clip(w x + t, {family.a:g}, {family.b:g})")
+
+    def linear_forms(self, frame: Frame) -> Forms:
+        """The maps z_i before they are clipped, (n,)."""
+        coefficients = np.zeros((len(self.family.w), len(frame.lo)))
+        coefficients[:, 0] = self.family.t
+        coefficients[:, 1 : 1 + self.domain.size] = self.stages[0].weight.T
+        return Forms.exact(coefficients, frame)
 
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and the two ends."""

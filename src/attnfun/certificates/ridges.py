@@ -1,0 +1,90 @@
+"""A proof for networks that treat every token alike and alone: reduce it to one variable.
+
+If keys and values of an attention layer are constants and the query of token i depends on one feature g_i only, in
+the same way for every i, then output i is `Y(g_i)` for one function Y of one variable. For a truncated linear map the
+target is `clip(z_i)`, so with g_i within e of z_i
+
+    |Y(g_i) - clip(z_i)| <= max_g |Y(g) - clip(g)| + e,
+
+as a clip is 1-Lipschitz; g runs over one interval that holds all features as computed. The maximum is bounded by
+branch and bound in one variable, on the network's own keys and values; e comes from following affine forms
+(`structure.py`). Rounding in g_i moves the network itself by up to its slope times as much, at most 2.6 for the
+interpolating heads; the parts `input` and `rounding` count it three times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf, nextafter
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
+from ..interval import Interval
+from ..network import Affine, Attention, Network
+from ..targets import PiecewiseLinear, Target, Unanswerable
+from ..targets.piecewise import Stage, TruncatedLinearTarget
+from .branch_and_bound import Outcome, bound_error
+from .rounding import ARITHMETIC
+from .structure import follow, initial_state
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+def bound_by_ridges(target: Target, network: Network, goal: float | None, time_limit: float = inf) -> Outcome:
+    """A bound on `|target - network|` over the domain, or Unanswerable where the network is of another kind."""
+    match target, network.layers:
+        case TruncatedLinearTarget() as target, (Affine() as read_in, Attention() as layer):
+            pass
+        case _:
+            raise Unanswerable
+    maxima, arithmetic = target.maxima(), ARITHMETIC[network.dtype]
+    every = np.ones(network.length, dtype=bool)
+    state = follow(read_in, initial_state(maxima, network), maxima, every, arithmetic)
+    feature, row = _asked(layer, state.forms.varies, state.forms.coefficients[..., 0])
+    constants = np.where(state.forms.varies, 0.0, state.forms.coefficients[..., 0])  # (n, d)
+    noise = np.where(state.forms.varies, 0.0, state.forms.slack + state.error.sum(axis=2))
+    if noise.any():
+        raise Unanswerable  # constants must be exact
+    g, off = state.forms[:, feature], state.error[:, feature]  # (n,), (n, 2)
+    family = target.family
+    exact = target.linear_forms(maxima.frame)  # (n,)
+    apart = (g - exact).size  # (n,)
+    reach = off.sum(axis=1) * 1.01
+    domain = Box(float((g.range.lo - reach).min()), float((g.range.hi + reach).max()))
+    clip = Stage.affine(np.ones((1, 1)), np.zeros(1)).clipped(family.a, family.b)
+    alone = Network((_lift(feature, row), _frozen(layer, constants)), 1, network.dtype)
+    one = PiecewiseLinear([clip], domain, (), "clip")
+    outcome = bound_error(one, alone, None if goal is None else max(goal * 0.98 - float(apart.max()), 0.0), time_limit)
+    parts = {
+        "construction": outcome.parts["construction"] + float(apart.max()),
+        "input": 3 * float(off[:, 0].max()),
+        "rounding": outcome.parts["rounding"] + 3 * float(off[:, 1].max()),
+    }
+    bound = nextafter(sum(parts.values()) * (1 + 1e-12), inf)
+    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
+    return Outcome(bound, parts, 0.0, outcome.boxes, True, box)
+
+
+def _asked(layer: Attention, varies: Flags, constants: Floats) -> tuple[int, Floats]:
+    """The one varying feature that queries read, and the constants they read besides, (d,)."""
+    reads = [(weight != 0).any(axis=(0, 2)) for weight in (layer.query, layer.key, layer.value)]  # (d,) each
+    wanted = np.flatnonzero(reads[0] & varies.any(axis=0))
+    fixed = reads[0] & ~varies.any(axis=0)
+    shown = (reads[1] | reads[2]) & varies.any(axis=0)  # by keys and values: must not vary
+    if len(wanted) != 1 or shown.any() or (constants[:, fixed] != constants[:1, fixed]).any() or layer.residual:
+        raise Unanswerable
+    return int(wanted[0]), np.where(fixed, constants[0], 0.0)
+
+
+def _lift(feature: int, row: Floats) -> Affine:
+    """One number as the feature of a token."""
+    return Affine.tokenwise(np.eye(1, len(row), feature), row)
+
+
+def _frozen(layer: Attention, constants: Floats) -> Attention:
+    """The same keys and values, all of them as memory."""
+    rows = [layer.memory, *([constants] if layer.attends_data else [])]
+    return replace(layer, memory=np.vstack(rows), attends_data=False)
