@@ -42,7 +42,7 @@ def test_no_remainder_is_claimed_across_a_kink(kink, after, count):
     assert np.isfinite(series.rad[1]).all()
 
 
-@pytest.mark.parametrize("construction", [name for name, theorem in REGISTRY.items() if "tokens" in theorem.options])
+@pytest.mark.parametrize("construction", ["grid", "cross", "spectral"])
 @pytest.mark.parametrize("text", ["3*min(x, 0.1)", "2*abs(x - 0.1)", "x*max(x, 0.1)"])
 def test_series_bounds_hold_across_a_kink(text, construction):
     """The centre of the box sees one side of the kink only; the bound must cover the other too."""

@@ -46,7 +46,7 @@ class MultiheadConstruction(Construction):
         """H as asked for, or as the tolerance needs."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         spacing = (target.family.b - target.family.a) / (len(target.family.w) - 1)
-        heads = asked_size(wish, ("heads",), 1, 2 * spacing * TYPICAL)
+        heads = asked_size(wish, "heads", 1, 2 * spacing * TYPICAL)
         return Plan(0 if heads <= wish.budget else heads, WITHIN * spacing / heads, heads)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:

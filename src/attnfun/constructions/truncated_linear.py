@@ -44,7 +44,7 @@ class TruncatedLinearConstruction(Construction):
 
     name: ClassVar[str] = "truncated-linear"
     theorem: ClassVar[str] = "arXiv 2504.15956 (truncated linear maps, single head)"
-    options: ClassVar[frozenset[str]] = frozenset({"p", "tokens"})
+    options: ClassVar[frozenset[str]] = frozenset({"p"})
     automatic: ClassVar[bool] = False
 
     def serves(self, target: Target) -> bool:
@@ -55,7 +55,7 @@ class TruncatedLinearConstruction(Construction):
         """p as asked for, or as the tolerance needs."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         width = target.family.b - target.family.a
-        points = asked_size(wish, ("p", "tokens"), 2, width * TYPICAL)
+        points = asked_size(wish, "p", 2, width * TYPICAL)
         return Plan(points, WITHIN * width / (points - 1), points)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
@@ -91,15 +91,15 @@ class TruncatedLinearConstruction(Construction):
         return ceil((target.family.b - target.family.a) / eps)
 
 
-def asked_size(wish: Wish, names: tuple[str, ...], least: int, error_at_one: float) -> int:
+def asked_size(wish: Wish, name: str, least: int, error_at_one: float) -> int:
     """A size from the options, or the one for which `error_at_one / size` is the aim."""
-    asked = next((wish.options[name] for name in names if name in wish.options), None)
+    asked = wish.options.get(name)
     if asked is None and wish.aim is None:
-        raise InputError(f'without eps, a size must be asked for, as in options={{"{names[0]}": 60}}')
+        raise InputError(f'without eps, a size must be asked for, as in options={{"{name}": 60}}')
     if asked is None:
         return max(least, ceil(min(error_at_one / wish.aim, 1e15)) + 1) if wish.aim else 10**15
     if not (isinstance(asked, int | np.integer) and least <= asked):
-        raise InputError(f"options {names[0]} must be a whole number >= {least}", got=repr(asked))
+        raise InputError(f"options {name} must be a whole number >= {least}", got=repr(asked))
     return int(asked)
 
 
