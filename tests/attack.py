@@ -20,7 +20,8 @@ def hostile_points(net: af.Compiled, count: int, seed: int) -> np.ndarray:
     edges[np.arange(count), axis] = np.where(rng.integers(0, 2, count) == 1, high[axis], low[axis])
     rows = np.vstack([random, ties, edges, corners(net.domain)])
     rows = np.vstack([rows, np.nextafter(rows, np.inf), np.nextafter(rows, -np.inf)])
-    return np.clip(rows, low, high)
+    rows = np.clip(rows, low, high)
+    return rows[net.domain.contains(rows)]
 
 
 def _ties(net: af.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.ndarray:

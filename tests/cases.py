@@ -78,6 +78,8 @@ def shallow() -> torch.nn.Module:
 
 RNG = np.random.default_rng(0)
 PLANES = af.MaxAffine(RNG.normal(size=(9, 2)), RNG.normal(size=9))
+ANGLES = np.linspace(0.3, 2.8, 60)
+CIRCLE = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 
 CASES = [
     Case("wave", "sin(3*x)", {"x": (-1, 1)}, 0.05),
@@ -112,6 +114,20 @@ CASES = [
         af.Box([[-1, 0], [-1, 0]], [[1, 0.5], [1, 0.5]]),
         0.9,
         {"options": {"layout": "position"}},
+        constructions=("grid", "cross"),
+    ),
+    Case(
+        "disc",
+        "exp(x)*y/(2 - x**2 - y**2)",  # a pole in the enclosing box, none in the region
+        af.Region("x**2 + y**2 <= 1 and x > -0.9", {"x": (-1.5, 1), "y": (-1.5, 1.5)}),
+        1.0,
+        constructions=("grid", "cross"),
+    ),
+    Case(
+        "cloud",
+        "x*y + sin(x)",
+        af.Points(CIRCLE, fill=0.05, names=("x", "y")),
+        0.4,
         constructions=("grid", "cross"),
     ),
     Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional", ("grid", "cross")),

@@ -14,6 +14,7 @@ from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, Pro
 from .pieces.partition import Partition, partition
 from .pipeline import compile
 from .targets import MaxAffine, Status, TruncatedLinear
+from .targets.regions import Points, Region
 
 __all__ = [
     "AttnfunError",
@@ -25,8 +26,10 @@ __all__ = [
     "MaxAffine",
     "MissingExtra",
     "Partition",
+    "Points",
     "Progress",
     "ProofFailed",
+    "Region",
     "Status",
     "ToleranceNotMet",
     "TruncatedLinear",

@@ -18,6 +18,7 @@ from .domain import Box, Outside
 from .errors import FileFormatError
 from .network import Network, storage
 from .targets import restore
+from .targets.regions import restore_domain
 
 
 @dataclass(frozen=True)
@@ -195,8 +196,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
     """Read a file written by `Compiled.save`."""
     tensors, data = storage.read(path)
     try:
-        box = data["domain"]
-        domain = Box(box["lo"], box["hi"], box["names"])
+        domain = restore_domain(data["domain"])
         network = storage.unpack(tensors, data["network"])
         output_shape = tuple(int(size) for size in data["output_shape"])
         samples = None

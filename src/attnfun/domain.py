@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from .errors import InputError
 
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 Outside = Literal["raise", "clip", "allow"]
 NARROWEST, WIDEST = 1e-100, 1e100
 """Widths whose squares and their inverses are ordinary floats."""
@@ -144,6 +146,22 @@ class Box:
                 remedy='The certificate says nothing there; pass outside="clip" or outside="allow".',
             )
         return rows
+
+    def starts(self) -> tuple[Floats, Floats]:
+        """Boxes that cover the domain, from which proofs start: lower and upper ends, (R, D) each."""
+        return self.lo.reshape(1, -1), self.hi.reshape(1, -1)
+
+    def contains(self, rows: Floats) -> Flags:
+        """Which rows surely belong to the domain, (B,)."""
+        return np.all((rows >= self.lo.ravel()) & (rows <= self.hi.ravel()), axis=1)
+
+    def excludes(self, low: Floats, high: Floats) -> Flags:
+        """Which parts (B, D) of the enclosing box surely hold no point of the domain, (B,)."""
+        return np.zeros(len(low), dtype=bool)
+
+    def renamed(self, names: tuple[str, ...]) -> Box:
+        """The same domain as rows (D,) with named axes."""
+        return Box(self.lo.reshape(-1), self.hi.reshape(-1), names)
 
     def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """Uniform random rows, (count, D)."""

@@ -56,7 +56,7 @@ def compile(
     Parameters
     ----------
     target : a formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), or a function on NumPy arrays.
-    domain : `{"x": (-1, 1)}`, a pair, a list of pairs, or an `af.Box`.
+    domain : `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`.
     eps : the tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size
         must be asked for, as in `options={"tokens": 500}`.
     norm : "inf" for the largest error, or a number p >= 1 for the L_p norm over the domain.
@@ -86,6 +86,7 @@ def compile(
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
     goal = as_target(target, as_box(domain), lipschitz)
     ask = ask.fitted(goal)
+    goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
     refuse_defects(goal, ask.largest_jump)
 
     misses = []

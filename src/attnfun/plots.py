@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InputError
+from .targets.regions import Points
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -29,6 +30,8 @@ def plot(net: Compiled, path: str | os.PathLike[str] | None = None) -> Any:
         raise InputError("a plot needs one or two variables", got=f"{net.domain.size} in {net.domain!r}")
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     draw = _draw_line if net.domain.size == 1 else _draw_map
+    if isinstance(net.domain, Points):
+        draw = _draw_cloud
     draw(figure, net)
     figure.suptitle(f"{net.summary().target}: {net.network.tokens} tokens, {net.certificate.headline}", fontsize=11)
     if path is not None:
@@ -37,10 +40,29 @@ def plot(net: Compiled, path: str | os.PathLike[str] | None = None) -> Any:
 
 
 def _values(net: Compiled, rows: Floats) -> tuple[Floats, Floats | None]:
-    """Network and, where its code is at hand, target, first output: (B, D) -> (B,)."""
-    values = net(net.domain.unflatten(rows)).reshape(len(rows), -1)[:, 0].astype(np.float64)
-    target = net.certificate.claim.target
-    return values, None if target is None or target.status.value == "conditional" else target.values(rows)[:, 0]
+    """Network and, where its code is at hand, target, first output: (B, D) -> (B,). NaN outside the domain."""
+    inside, values = net.domain.contains(rows), np.full(len(rows), np.nan)
+    values[inside] = net(net.domain.unflatten(rows[inside])).reshape(int(inside.sum()), -1)[:, 0]
+    target, truth = net.certificate.claim.target, np.full(len(rows), np.nan)
+    if target is None or target.status.value == "conditional":
+        return values, None
+    truth[inside] = target.values(rows[inside])[:, 0]
+    return values, truth
+
+
+def _draw_cloud(figure: Any, net: Compiled) -> None:
+    """The points, by their values and by their errors."""
+    rows = net.domain.points if isinstance(net.domain, Points) else np.empty((0, net.domain.size))
+    values, target = _values(net, rows)
+    shown = [("attention network", values)]
+    shown += [] if target is None else [("|error|", np.abs(values - target))]
+    for axes, (title, numbers) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        if net.domain.size == 1:
+            axes.scatter(rows[:, 0], numbers, s=6, color=BLUE)
+        else:
+            figure.colorbar(axes.scatter(*rows.T, s=8, c=numbers, cmap="viridis"), ax=axes)
+            axes.set_ylabel(net.domain.axes[1])
+        axes.set(xlabel=net.domain.axes[0], title=title)
 
 
 def _draw_line(figure: Any, net: Compiled) -> None:

@@ -115,10 +115,11 @@ class Certificate:
 
     def _again_in_balls(self, claim: Claim, effort: Effort | None) -> Certificate:
         """The construction part once more, by the other engine."""
-        if not isinstance(claim.target, Expression) or not self.proved or not isinf(self.norm):
+        plain = self.proved and isinf(self.norm) and type(claim.domain) is Box
+        if not isinstance(claim.target, Expression) or not plain:
             raise InputError(
-                "the ball engine checks proved certificates of formulas in the sup norm only",
-                got=f"{claim.description['kind']}, {self.status.value}, norm {self.norm:g}",
+                "the ball engine checks proved certificates of formulas on boxes in the sup norm only",
+                got=f"{claim.description['kind']} on {claim.domain!r}, {self.status.value}, norm {self.norm:g}",
                 remedy='Recheck with engine="interval".',
             )
         from .arb import bound_error

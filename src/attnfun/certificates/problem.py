@@ -46,13 +46,18 @@ class Problem:
         return {"target": self.target, "network": self.network, "goal": self.goal}
 
     def root(self) -> Boxes:
-        """The whole domain as one box about which nothing is known."""
-        low, high = self.target.domain.lo.reshape(1, -1), self.target.domain.hi.reshape(1, -1)
-        unknown = np.full((1, len(PARTS)), np.inf), np.zeros(1), np.array([False])
-        return Boxes(low, high, *unknown, self.encloser.start())
+        """Boxes that cover the domain, about which nothing is known."""
+        low, high = self.target.domain.starts()
+        count = len(low)
+        unknown = np.full((count, len(PARTS)), np.inf), np.zeros(count), np.zeros(count, dtype=bool)
+        focus = tuple(layer.take(np.zeros(count, dtype=np.int64)) for layer in self.encloser.start())
+        return Boxes(low, high, *unknown, focus)
 
     def bounded(self, boxes: Boxes, easy: float) -> Boxes:
-        """The boxes with bounds of their own. No series are tried where a bound with its rounding is at most `easy`."""
+        """The boxes with bounds of their own. No series are tried where a bound with its rounding is at most `easy`.
+
+        A box that surely holds no point of the domain has no error.
+        """
         rows = Interval(boxes.lo, boxes.hi)
         region, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
         network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
@@ -61,12 +66,14 @@ class Problem:
         errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
         parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
         parts = np.minimum(parts, boxes.parts)
+        empty = self.target.domain.excludes(boxes.lo, boxes.hi)
+        parts[empty] = 0.0
         parts[:, 0] = self._by_series(rows, focus, parts[:, 0], easy - parts[:, 1:].sum(axis=1))
         return replace(
             boxes,
             parts=parts,
             seen=self._at_centres(Interval(rows.mid), region.points.reshape(len(rows), -1)),
-            defined=np.broadcast_to(target.defined, target.shape).all(axis=1),
+            defined=np.broadcast_to(target.defined, target.shape).all(axis=1) | empty,
             focus=focus,
         )
 
@@ -87,13 +94,13 @@ class Problem:
         return bound
 
     def _at_centres(self, centres: Interval, values: Floats) -> Floats:
-        """Errors at centres (B, D) with network values (B, m), the target enclosed there; (B,)."""
-        target = self.target.enclose(centres)
-        lost = ~(np.isfinite(target.lo) & np.isfinite(target.hi)).all(axis=1)
+        """Errors at centres (B, D) with network values (B, m), the target enclosed there; 0 outside the domain."""
+        target, inside = self.target.enclose(centres), self.target.domain.contains(centres.lo)
+        lost = inside & ~(np.isfinite(target.lo) & np.isfinite(target.hi)).all(axis=1)
         if lost.any():
             point = centres[int(np.flatnonzero(lost)[0])].reshape(1, -1)
             raise InputError(
                 f"the target must be defined and finite on the whole domain, but {self.target.explain(point)}",
                 remedy="Shrink the domain, or change the formula there.",
             )
-        return np.maximum(values - target.lo, target.hi - values).max(axis=1)
+        return np.where(inside, np.maximum(values - target.lo, target.hi - values).max(axis=1), 0.0)

@@ -29,7 +29,11 @@ def largest_error(target: Target, network: Network, points: int, seed: int) -> t
     low, high = domain.lo.ravel(), domain.hi.ravel()
 
     def error(rows: Floats) -> Floats:
-        return np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
+        inside, errors = domain.contains(rows), np.full(len(rows), -np.inf)
+        if inside.any():
+            rows = rows[inside]
+            errors[inside] = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
+        return errors
 
     rows = np.vstack([corners(domain), domain.sample(points, rng)])  # (P, D)
     errors = error(rows)
@@ -49,9 +53,12 @@ def largest_error(target: Target, network: Network, points: int, seed: int) -> t
 
 
 def mean_error(target: Target, network: Network, points: int, seed: int, norm: float) -> float:
-    """The L_p error, estimated from random points."""
-    rows = target.domain.sample(points, np.random.default_rng(seed))  # (P, D)
-    error = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
+    """The L_p error, estimated from random points of the enclosing box; those outside the domain count as zero."""
+    rows = Box.sample(target.domain, points, np.random.default_rng(seed))  # (P, D)
+    error, inside = np.zeros(len(rows)), target.domain.contains(rows)
+    if inside.any():
+        rows = rows[inside]
+        error[inside] = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
     return float(np.mean(error**norm) ** (1 / norm)) * target.domain.root_volume(norm)
 
 

@@ -39,13 +39,13 @@ __all__ = ["REGISTRY", "Construction", "Plan", "Wish", "candidates"]
 def candidates(name: str, target: Target) -> list[Construction]:
     """The constructions to consider: the one called `name`, or with "auto" all that serve the target."""
     if name == "auto":
-        serving = [construction for construction in REGISTRY.values() if construction.serves(target)]
+        serving = [construction for construction in REGISTRY.values() if construction.fits(target)]
         specialists = [construction for construction in serving if type(target) in construction.made_for]
         return specialists or [construction for construction in serving if construction.automatic]
     if name not in REGISTRY:
         raise InputError(f"construction must be auto or one of {', '.join(REGISTRY)}", got=repr(name))
-    if not REGISTRY[name].serves(target):
-        served = [other for other, construction in REGISTRY.items() if construction.serves(target)]
+    if not REGISTRY[name].fits(target):
+        served = [other for other, construction in REGISTRY.items() if construction.fits(target)]
         raise InputError(
             f"the construction {name} must serve the target", got=repr(target), remedy=f"These do: {', '.join(served)}."
         )

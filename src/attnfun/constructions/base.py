@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+from ..domain import Box
 from ..network import Network
 from ..targets import Target
 
@@ -58,6 +59,8 @@ class Construction(ABC):
     """Where the theorem is stated."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Names accepted in `options=`."""
+    domains: ClassVar[tuple[type[Box], ...]] = (Box,)
+    """Kinds of domain that it can serve."""
     automatic: ClassVar[bool] = True
     """Does "auto" consider it? Not if another construction does the same with the same tokens."""
 
@@ -68,6 +71,10 @@ class Construction(ABC):
         """Can this theorem be applied to the target at all?"""
         del target
         return True
+
+    def fits(self, target: Target) -> bool:
+        """Does it know the kind of domain, and serve the target?"""
+        return type(target.domain) in self.domains and self.serves(target)
 
     @abstractmethod
     def plan(self, target: Target, wish: Wish) -> Plan:

@@ -4,6 +4,7 @@
 value a cell with sharpness `β_k = γ/h_k²`: in the sup norm the sample `f(c_j)`, in L_p the mean of f over the cell
 (`pieces/means.py`). The weights are products of normalised Gaussians that concentrate on the cell that x is in.
 Sequences (n, d) are read as vec(X), D = n d coordinates; n = 1 is a function of d variables. Data tokens are keys too.
+Points and regions get a net instead of a grid (`covering.py`).
 
 **Bound.** Let `M_k` be the largest mean square distance `Σ_j w_j (x_k - c_jk)²` on axis k. For γ >= 10,
 `M_k <= 0.2502 h_k²`. *Proof.* Weights factor over axes, so take one axis, h = 1, x in the cell of c_0 at offset
@@ -35,8 +36,8 @@ from math import isinf, log, sqrt
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from ..domain import Box, Floats
 from ..errors import InputError
 from ..network import Network
 from ..pieces import Grid
@@ -44,17 +45,15 @@ from ..pieces.means import Modulus, cell_means, growth, paper_factor
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
+from ..targets.regions import Points, Region
 from .base import Construction, Plan, Wish
-from .one_head import Layout, Lookup, single_head
-
-Floats = npt.NDArray[np.float64]
+from .covering import NetDetails, plan_net
+from .one_head import SIZES, Layout, Lookup, single_head, sizes_of
 
 GAMMA = 10.0
 """Default sharpness β h²; the bound above needs at least 10."""
 JENSEN = 1.0004
 """2 √0.2502, rounded up."""
-SIZES = 1024
-"""Samples from which the size of the values is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +77,7 @@ class GridConstruction(Construction):
     name: ClassVar[str] = "grid"
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm and L_p), with sharper bounds"
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout"})
+    domains: ClassVar[tuple[type[Box], ...]] = (Box, Region, Points)
     attends_data: ClassVar[bool] = True
 
     def plan(self, target: Target, wish: Wish) -> Plan:
@@ -86,11 +86,12 @@ class GridConstruction(Construction):
         if not gamma >= GAMMA:
             raise InputError(f"options gamma must be at least {GAMMA:g} for the grid's bound", got=gamma)
         layout = Layout.read(target, wish.options)
+        if type(target.domain) is not Box:
+            return plan_net(target, wish, layout, self.attends_data)
         rule = _BySlopes(target, gamma) if isinf(wish.norm) else _ByShifts(target, gamma, wish.norm)
         grid = _sized(target, rule, wish, layout.rows)
         a_priori, expected, paper = rule.errors(grid)
-        sample = target.values(target.domain.sample(SIZES, np.random.default_rng(0)))  # (S, m)
-        peak, osc = float(np.abs(sample).max()), _between_rows(sample, layout.rows)
+        peak, osc = sizes_of(target, layout.rows)
         layout = layout.sharp_enough(expected, osc)
         leak = layout.leak(peak, osc, self.attends_data)
         beta = gamma / grid.spacing**2
@@ -105,7 +106,10 @@ class GridConstruction(Construction):
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Values of the cells, looked up by one head."""
-        details: GridDetails = plan.details
+        details: GridDetails | NetDetails = plan.details
+        if isinstance(details, NetDetails):
+            lookup = details.lookup(target)
+            return single_head(lookup, target, details.layout, dtype, attends_data=self.attends_data)
         grid, gamma = details.grid, details.gamma
         means = details.means and not isinstance(target, Lipschitz)  # a black box is called once a cell
         values = cell_means(target, grid) if means else target.values(grid.centres())  # (N, m)
@@ -114,7 +118,9 @@ class GridConstruction(Construction):
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
         """[A] on a uniform grid, with the slope or the shifts declared or sampled."""
-        details: GridDetails = plan.details
+        details: GridDetails | NetDetails = plan.details
+        if isinstance(details, NetDetails):
+            return details.paper_tokens(eps, target.domain.size)
         if details.modulus is None:
             return paper_tokens(target.domain, details.slope, eps) * details.layout.rows
         return Grid.with_spacing(target.domain, details.modulus.paper_spacing(eps)).size * details.layout.rows
@@ -203,8 +209,3 @@ def _sized(target: Target, rule: _BySlopes, wish: Wish, rows: int) -> Grid:
         middle = (low + high) / 2
         low, high = (low, middle) if rule.grid(2.0**middle).size * rows <= tokens else (middle, high)
     return rule.grid(2.0**high)
-
-
-def _between_rows(sample: Floats, rows: int) -> float:
-    """The largest difference between the rows of outputs (S, n' d'), feature by feature."""
-    return float(np.ptp(sample.reshape(len(sample), rows, -1), axis=1).max(initial=0.0))

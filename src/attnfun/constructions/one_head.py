@@ -36,6 +36,8 @@ LAYOUTS = ("packed", "position")
 GAP = 60.0
 """The data tokens' scores lie at least this far below the best memory token's."""
 LEAST_KAPPA, MOST_KAPPA = 2.0, 60.0
+SIZES = 1024
+"""Samples from which the size of the values is taken."""
 SHARE = 0.01
 """Fraction of the error that wrong positions may add: κ is chosen for it."""
 
@@ -79,6 +81,13 @@ class Layout:
         """What wrong positions and, in self-attention, the data tokens can add to the error; |values| <= peak."""
         wrong = osc * (self.rows - 1) / (exp(self.kappa) + self.rows - 1)
         return wrong + attends_data * self.rows * peak * exp(-GAP - self.kappa)
+
+
+def sizes_of(target: Target, rows: int) -> tuple[float, float]:
+    """The largest value, and the largest difference between `rows` rows of outputs, from samples."""
+    sample = target.values(target.domain.sample(SIZES, np.random.default_rng(0)))  # (S, n' d')
+    between = np.ptp(sample.reshape(len(sample), rows, -1), axis=1).max(initial=0.0)
+    return float(np.abs(sample).max()), float(between)
 
 
 def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, attends_data: bool) -> Network:

@@ -8,14 +8,16 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Jet, Untraceable
+from ..interval import Interval, Jet, Truth, Untraceable, as_interval
 from ..interval.directed import above, below
+from ..interval.jets import as_jet
 from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
 from .expression import LIBRARY_ASSUMPTION
 
@@ -51,15 +53,17 @@ class PythonFunction:
     def on_intervals(self, boxes: Interval) -> Interval:
         """Run the function on boxes (B, D) instead of points."""
         result = self.function(boxes.reshape((len(boxes), *self.domain.shape)))
+        result = as_interval(result) if isinstance(result, Truth) else result
         if not isinstance(result, Interval):
             raise Untraceable(f"{self.name} returned {type(result).__name__}, not an interval")
         if result.shape != (len(boxes), *self.output_shape):
             raise Untraceable(f"{self.name} returned shape {result.shape} on intervals")
-        return result.reshape(len(boxes), -1)
+        return result.reshape(len(boxes), prod(self.output_shape))
 
     def on_jets(self, variables: Jet) -> Jet:
         """Run the function on Taylor series (B, D)."""
         result = self.function(variables.reshape((len(variables), *self.domain.shape)))
+        result = as_jet(variables.basis, result) if isinstance(result, Truth) else result
         if not isinstance(result, Jet) or result.shape != (len(variables), *self.output_shape):
             raise Untraceable(f"{self.name} returned something else than Taylor series")
         return result.reshape(len(variables), -1)

@@ -30,9 +30,13 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
     if target.status is not Status.PROVED or target.continuous:
         return
     extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
-    low, high = target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1)  # (B, D)
-    before = np.array([inf])  # (B,): width of the enclosure when the box was coarse
+    low, high = target.domain.starts()  # (B, D)
+    before = np.full(len(low), inf)  # (B,): width of the enclosure when the box was coarse
     while len(low):
+        inside = ~target.domain.excludes(low, high)
+        low, high, before = low[inside], high[inside], before[inside]
+        if not len(low):
+            return
         boxes = Interval(low, high)
         range_ = target.enclose(boxes)
         with np.errstate(invalid="ignore"):

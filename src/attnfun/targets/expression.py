@@ -134,7 +134,7 @@ def _name_axes(text: str, domain: Box) -> Box:
         return domain
     free = names_in(text)
     if domain.size == 1 and len(free) <= 1:
-        return Box(domain.lo.reshape(1), domain.hi.reshape(1), free or ("x",))
+        return domain.renamed(free or ("x",))
     raise InputError(
         "the domain of a formula must name its variables",
         got=f"{domain!r} for {text!r}",

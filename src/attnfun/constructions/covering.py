@@ -1,0 +1,94 @@
+"""One head over a net: what `grid` and `cross` build on clouds of points and on regions ([A], covering numbers).
+
+The bound and its proof are in `pieces/nets.py`. The centres take samples of f, in L_p too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, isinf
+
+import numpy as np
+
+from ..domain import Box
+from ..errors import InputError
+from ..pieces.nets import STRETCH, Net, sampled_slope
+from ..targets import Target
+from ..targets.regions import Points
+from .base import Plan, Wish
+from .one_head import Layout, Lookup, sizes_of
+
+STEPS = 24
+"""Halvings in the search for the radius that a number of tokens allows."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetDetails:
+    """A net, its sharpness and layout."""
+
+    net: Net
+    beta: float
+    layout: Layout
+    slope: float
+    """A Euclidean Lipschitz constant, declared or estimated from samples."""
+
+    def lookup(self, target: Target) -> Lookup:
+        """Samples at the sources, to be looked up at the centres."""
+        beta = np.full(target.domain.size, self.beta)
+        depth = self.beta * self.net.radius**2 / 2  # x has a centre within the radius
+        return Lookup(self.net.centres, beta, target.values(self.net.sources), depth)
+
+    def paper_tokens(self, eps: float, size: int) -> int:
+        """[A] with ρ = 2r: the covering number at `r = eps/(2L)`, by scaling the one at hand."""
+        wanted = eps / max(2 * self.slope, 1e-300)
+        return ceil(self.net.size * max(self.net.radius / wanted, 1.0) ** size) * self.layout.rows
+
+
+def plan_net(target: Target, wish: Wish, layout: Layout, attends_data: bool) -> Plan:
+    """The net whose bound is `aim`, or the finest one with at most the number of tokens asked for."""
+    domain = target.domain
+    if isinstance(domain, Points) and not isinf(wish.norm):
+        raise InputError('on points norm must be "inf": they have no volume', got=wish.norm)
+    peak, between = sizes_of(target, layout.rows)
+    slope = sampled_slope(target)
+    widest = float(np.sqrt(((domain.hi - domain.lo) ** 2).sum()))
+    fill = domain.fill if isinstance(domain, Points) else 0.0
+    if wish.aim is not None:
+        allowed = wish.aim / (STRETCH * max(slope, 1e-300))  # the bound is pessimistic, so a coarser fill is tried too
+        radius = min(max(allowed - fill, fill / 4), widest)
+        if allowed < fill / 2:
+            raise InputError(
+                "the fill of a cloud must be finer than what eps allows",
+                got=f"fill {fill:g} with slope {slope:.3g} and {wish.aim:.3g} allowed",
+                remedy="Allow a larger eps, or give more points with a smaller fill.",
+            )
+    else:
+        radius = _radius_for(domain, wish, layout.rows, widest)
+    net = Net.of(domain, radius)
+    beta = net.beta(radius + fill)
+    error = net.error(slope, beta)
+    layout = layout.sharp_enough(error, between)
+    leak = layout.leak(peak, between, attends_data)
+    return Plan(
+        tokens=net.size * layout.rows,
+        a_priori=error + leak,
+        details=NetDetails(net, beta, layout, slope),
+        paper_bound=net.paper_error(slope, 2 * peak, beta) + leak,
+        figures={"cells": net.size, "net radius": net.radius, "beta": beta, "kappa": layout.kappa},
+    )
+
+
+def _radius_for(domain: Box, wish: Wish, rows: int, widest: float) -> float:
+    """The smallest radius whose net has at most the number of tokens asked for."""
+    tokens = int(wish.options.get("tokens", 0))
+    if not rows <= tokens <= wish.budget:
+        raise InputError(
+            f'without eps, options={{"tokens": N}} must say how many, from {rows} to the budget {wish.budget}',
+            got=tokens,
+        )
+    low, high = -30.0, 0.0  # logarithms of fractions of the width
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        fits = Net.of(domain, widest * 2.0**middle).size * rows <= tokens
+        low, high = (low, middle) if fits else (middle, high)
+    return widest * 2.0**high
