@@ -121,6 +121,13 @@ def test_jumps_are_served_in_lp(p, text, names, tokens, construction):
     assert error <= net.a_priori <= net.paper_bound
 
 
+def test_auto_takes_cells_for_a_target_that_jumps():
+    net = af.compile(STEP, {"x": (-1, 1)}, 0.05, norm=1)
+    assert net.construction == "grid"
+    assert net.certificate.proved
+    assert af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-4, norm=1).construction == "spectral"
+
+
 def test_cell_means_beat_samples_in_lp():
     """A cell that the jump cuts holds the share of each side, not the value at its centre."""
     net = af.compile("where(x > 0.3, 1, 0)", {"x": (0, 1)}, norm=1, construction="cross", options={"tokens": 9})

@@ -19,7 +19,7 @@ from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .network import DTYPES
 from .targets import Target, as_target
-from .targets.defects import refuse_defects
+from .targets.defects import jumps, refuse_defects
 
 BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
@@ -100,9 +100,11 @@ def compile(
 
 def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[Construction]:
     """Cheapest first: by tokens among those whose plan promises the tolerance, then the others."""
+    aim = ask.first_aim(target.domain)
+    if len(theorems) > 1 and ask.norm != "inf" and aim is not None and jumps(target, aim):
+        theorems = [theorem for theorem in theorems if theorem.serves_jumps]
     if len(theorems) == 1:
         return theorems
-    aim = ask.first_aim(target.domain)
     plans = [theorem.plan(target, ask.wish(theorem, aim)) for theorem in theorems]
     promised = [aim is None or plan.promised <= aim for plan in plans]
     order = sorted(range(len(plans)), key=lambda k: (not promised[k], plans[k].tokens))

@@ -64,6 +64,8 @@ class Construction(ABC):
     automatic: ClassVar[bool] = True
     """Does "auto" consider it? Not if another construction does the same with the same tokens."""
 
+    serves_jumps: ClassVar[bool] = False
+    """In L_p: does it get close to targets that jump?"""
     made_for: ClassVar[tuple[type[Target], ...]] = ()
     """Targets for which "auto" takes this construction before all general ones."""
 

@@ -78,6 +78,7 @@ class GridConstruction(Construction):
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm and L_p), with sharper bounds"
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout"})
     domains: ClassVar[tuple[type[Box], ...]] = (Box, Region, Points)
+    serves_jumps: ClassVar[bool] = True
     attends_data: ClassVar[bool] = True
 
     def plan(self, target: Target, wish: Wish) -> Plan:

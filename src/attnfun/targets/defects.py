@@ -25,6 +25,15 @@ PROBES = 256
 """Points in a smallest box that say whether the target itself varies as much as its enclosure."""
 
 
+def jumps(target: Target, least: float) -> bool:
+    """Is there a place where the target jumps by more than `least`, as far as its enclosures can tell?"""
+    try:
+        refuse_defects(target, least)
+    except InputError:
+        return True
+    return False
+
+
 def refuse_defects(target: Target, jump: float = inf) -> None:
     """Raise InputError with the box and the guilty part at a pole, or where the target jumps by more than `jump`."""
     if target.status is not Status.PROVED or target.continuous:
