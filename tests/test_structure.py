@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 from scipy.special import lambertw
 
 import attnfun as af
@@ -81,3 +83,26 @@ def test_equal_and_mirrored_units_count_once():
         layer.weight[3], layer.bias[3] = 0.0, 0.0
     module = torch.nn.Sequential(layer, torch.nn.ReLU(), torch.nn.Linear(4, 2))
     assert af.compile(module, [(-1, 1)] * 3, 1e-6).certificate.bound <= 1e-6
+
+
+def test_a_tampered_file_is_not_proved_again(tmp_path):
+    target = af.TruncatedLinear([[1.0, -2.0], [0.5, 0.25]], 0.1, -1.0, 1.0)
+    af.compile(target, af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0)), 1e-6).save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors")
+    assert again.certificate.recheck().proved
+    with safe_open(str(tmp_path / "f.safetensors"), "numpy") as file:
+        metadata = file.metadata()
+    tensors = load_file(tmp_path / "f.safetensors")
+    tensors["layers.0.right"][0, 0, 0] *= 1 + 1e-5
+    save_file(tensors, tmp_path / "f.safetensors", metadata)
+    with pytest.raises(af.ProofFailed):
+        af.load(tmp_path / "f.safetensors").certificate.recheck()
+
+
+@pytest.mark.parametrize("norm", [1, 2.5])
+def test_mean_errors(norm):
+    target = af.TruncatedLinear(np.ones((2, 2)), 0.0, -1.0, 1.0)
+    net = af.compile(target, af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0)), 1e-3, norm=norm)
+    X = np.random.default_rng(0).uniform(-1, 1, (4000, 2, 2))
+    error = np.abs(net(X) - target(X)).max(axis=1)
+    assert (np.mean(error**norm) * 16) ** (1 / norm) <= net.certificate.bound <= 1e-3

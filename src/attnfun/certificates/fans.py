@@ -27,7 +27,8 @@ Along the way from the true scores to those, `dy = Σ w_j ds_j (v_j - y)`. For t
 (1.01 g_j + 7η + ξ') + 2δ'` with ξ', δ' as above (same class: `λ|s_j - s_τ|`; opposite: `|t_j + t_τ|`, where t_τ >=
 -2η), so `Σ w_j |v_j - y| <= 2X`, `X = λ (1.01 W((n-1)/e) + 7η + ξ') + 2δ'`, n tokens in all. As `Σ w_j g_j² <= 0.55
 (n-1)`, the output moves by at most `2ηX + 1.01 u' (0.55 λ (n-1) + 2 W X + 4ηX)`. It is also at most the sum of two
-distances from φ, that of y and that of the computed output (perturbed by ε = η); the smaller counts.
+distances from φ, that of y and that of the computed
+output (perturbed by ε = η), and at most the spread of the values; the smallest counts.
 
 The same integral bounds the effect of errors in the head's input: values moving by at most dv and scores, relative to
 the base, by ds move the output by at most `dv + 2 X ds`, with η = 0 in X.
@@ -210,7 +211,12 @@ class _Fan:
         sums += min(8.1 * leak, every) * (largest + spread)
         sums += (STORED + 1) * 1.01 * arithmetic.store * (largest + leak * spread)
         sums += 2 * count * arithmetic.tiny * (1 + largest + spread)
-        own = min(path, direct) + float(keys.value_error[:, column].max()) + (3 * mass + leak) * spread + sums
+        own = (
+            min(path, direct, spread)
+            + float(keys.value_error[:, column].max())
+            + (3 * mass + min(leak, 1.0)) * spread
+            + sums
+        )
         if count * unit > MOST_ROUNDINGS:
             own = np.inf
 
