@@ -169,5 +169,6 @@ CASES = [
         constructions=("max-affine",),
     ),
     Case("rectifiers", rectifiers(), [(-1, 1)] * 3, 2e-4, constructions=("relu",)),
+    Case("corner", "abs(sin(3*x))*exp(x/2)", {"x": (-1, 1)}, 1e-6, constructions=("spectral",)),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
 ]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from .certificates import Claim, Effort, Progress, certify
 from .compiled import Compiled
@@ -31,6 +32,7 @@ STALLED = 0.95
 """If the error found falls by less than this factor from one attempt to the next, more tokens do not help."""
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def compile(
     target: object,
     domain: object,

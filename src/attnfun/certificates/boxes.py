@@ -29,6 +29,7 @@ class Boxes:
     parts: Floats  # (B, 3), in the order of PARTS
     seen: Floats  # (B,), the error at the centre
     defined: Flags  # (B,), is the target surely defined on the whole box?
+    stiff: Flags  # (B,), is the rounding part no smaller than on the box it was cut from?
     focus: tuple[Focus, ...]
 
     def __len__(self) -> int:
@@ -47,7 +48,8 @@ class Boxes:
     def take(self, rows: Integers) -> Boxes:
         """Some of the boxes."""
         focus = tuple(layer.take(rows) for layer in self.focus)
-        return Boxes(self.lo[rows], self.hi[rows], self.parts[rows], self.seen[rows], self.defined[rows], focus)
+        names = ("lo", "hi", "parts", "seen", "defined", "stiff")
+        return replace(self, **{name: getattr(self, name)[rows] for name in names}, focus=focus)
 
     @classmethod
     def join(cls, batches: list[Boxes]) -> Boxes:
@@ -59,6 +61,7 @@ class Boxes:
             parts=np.concatenate([batch.parts for batch in batches]),
             seen=np.concatenate([batch.seen for batch in batches]),
             defined=np.concatenate([batch.defined for batch in batches]),
+            stiff=np.concatenate([batch.stiff for batch in batches]),
             focus=tuple(Focus.join(list(layer)) for layer in layers),
         )
 
@@ -75,7 +78,7 @@ class Boxes:
     def tensors(self) -> dict[str, npt.NDArray[np.generic]]:
         """Everything as named arrays."""
         named = {name: getattr(self, name) for name in ("lo", "hi", "parts", "seen")}
-        named["defined"] = self.defined.astype(np.uint8)
+        named |= {name: getattr(self, name).astype(np.uint8) for name in ("defined", "stiff")}
         for number, layer in enumerate(self.focus):
             named |= {
                 f"focus.{number}.items": layer.active.items,
@@ -93,4 +96,5 @@ class Boxes:
             for k in range(layers)
         )
         known = (named[name] for name in ("lo", "hi", "parts", "seen"))
-        return cls(*known, named["defined"].astype(bool), focus)  # type: ignore[arg-type]
+        flags = (named[name].astype(bool) for name in ("defined", "stiff"))
+        return cls(*known, *flags, focus)  # type: ignore[arg-type]

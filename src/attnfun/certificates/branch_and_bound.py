@@ -3,7 +3,8 @@
 On each box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so its error is at
 most `max(Y_hi - F_lo, F_hi - Y_lo)`; Taylor series of the difference often say less; what rounding adds on that box
 comes on top. At the centre the same formula, with the target enclosed at that one point, says how large a bound any
-proof must be left with (`found`). Boxes are cut until the bound is at most the goal, or within 5 % of `found`.
+proof must be left with (`found`). Boxes are cut until the bound is at most the goal, or within 5 % of `found` (and the
+rounding part falls no more).
 
 For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`. At every moment it
 holds for the whole domain, so stopping early is sound.
@@ -137,7 +138,7 @@ class _Ledger:
         doubtful = ~waiting.defined & (width > EDGE)
         if isinf(self.norm):
             over = waiting.parts[:, 0] > WITHIN * self.found
-            over = over if goal is None else over & (waiting.bound > goal)
+            over = over if goal is None else (over | ~waiting.stiff) & (waiting.bound > goal)
         else:
             bound = self.bound(waiting)
             done = bound <= WITHIN * self.seen(waiting) or (goal is not None and bound <= goal)

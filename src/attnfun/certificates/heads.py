@@ -223,8 +223,13 @@ def _gather(
 
     keys, radius = bank.keys[index], bank.key_radius[index]  # (B, T, k)
     score_at = np.where(real[:, None], q_at @ np.swapaxes(keys, 1, 2), -np.inf)  # (B, n, T)
+    every = keys
+    if layer.attends_data:
+        data_at = region.points @ layer.key[head] + layer.key_bias[head]  # (B, n, k)
+        score_at = np.concatenate([score_at, q_at @ np.swapaxes(data_at, 1, 2)], axis=2)  # (B, n, T + n)
+        every = np.concatenate([keys, data_at], axis=1)
     share = np.exp(score_at - np.maximum(score_at.max(axis=2, keepdims=True), -1e300))
-    reference = share @ keys / np.maximum(share.sum(axis=2, keepdims=True), 1e-300)  # (B, n, k)
+    reference = share @ every / np.maximum(share.sum(axis=2, keepdims=True), 1e-300)  # (B, n, k)
     relative = keys[:, None] - reference[:, :, None]  # (B, n, T, k)
     low, high = _relative_scores(relative, radius, q)
     low, high = np.where(real[:, None], low, -np.inf), np.where(real[:, None], high, -np.inf)
@@ -240,11 +245,9 @@ def _gather(
         project = layer.key[head], layer.key_bias[head]
         data_key = region.tokens @ project[0] + project[1]  # (B, n, k)
         data_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, k, 2)
-        data_at = region.points @ project[0] + project[1]
         difference = data_key.reshape(boxes, 1, *data_key.shape[1:]) - reference[:, :, None]  # (B, n, n, k)
         data = (difference * q.reshape(*q.shape[:2], 1, -1)).sum(axis=3)  # (B, n, n)
         low, high = np.concatenate([low, data.lo], axis=2), np.concatenate([high, data.hi], axis=2)
-        score_at = np.concatenate([score_at, q_at @ np.swapaxes(data_at, 1, 2)], axis=2)
         size = np.concatenate([size, data_key.magnitude], axis=1)  # (B, T + n, k)
         relative = np.concatenate([relative, difference.magnitude], axis=2)  # (B, n, T + n, k)
         key_error = np.concatenate([key_error, data_error], axis=1)

@@ -19,6 +19,8 @@ from .heads import Focus
 from .rounding import INPUT, OWN
 from .taylor import TaylorBounds
 
+STIFF = 0.9
+"""If halving a box leaves more than this fraction of its rounding part, cutting it further is no remedy."""
 TRIALS = 32
 """Boxes on which Taylor series are tried before a whole batch is done with them."""
 
@@ -49,7 +51,7 @@ class Problem:
         """Boxes that cover the domain, about which nothing is known."""
         low, high = self.target.domain.starts()
         count = len(low)
-        unknown = np.full((count, len(PARTS)), np.inf), np.zeros(count), np.zeros(count, dtype=bool)
+        unknown = np.full((count, len(PARTS)), np.inf), np.zeros(count), *np.zeros((2, count), dtype=bool)
         focus = tuple(layer.take(np.zeros(count, dtype=np.int64)) for layer in self.encloser.start())
         return Boxes(low, high, *unknown, focus)
 
@@ -74,6 +76,7 @@ class Problem:
             parts=parts,
             seen=self._at_centres(Interval(rows.mid), region.points.reshape(len(rows), -1)),
             defined=np.broadcast_to(target.defined, target.shape).all(axis=1) | empty,
+            stiff=parts[:, 1:].sum(axis=1) > STIFF * boxes.parts[:, 1:].sum(axis=1),
             focus=focus,
         )
 

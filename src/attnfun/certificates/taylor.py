@@ -166,7 +166,7 @@ class _Bench:
     def view(self, rows: Integers) -> _View:
         """The tokens in play on some of the boxes; notes the image of their centres."""
         view = _view(self.layer, self.head, self.bank, self.points[rows], *self.active.padded(rows))
-        self.image[rows] = view.share @ view.values
+        self.image[rows] = view.image
         return view
 
     def polynomials(self, at: Jet, radius: Floats) -> Jet:
@@ -199,14 +199,17 @@ class _Bench:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """The memory tokens in play, as one head sees them from the centres of a chunk of boxes."""
+    """The memory tokens in play, as one head sees them from the centres of a chunk of boxes.
+
+    The reference key is the average of all keys, data tokens included, under the weights at the centre.
+    """
 
     relative: Floats  # (B, n, T, k), keys minus the reference key
     reference: Floats  # (B, n, k)
     key_radius: Floats  # (B, 1, T, k)
     values: Floats  # (B, T, v)
     value_radius: Floats  # (B, T, v)
-    share: Floats  # (B, n, T), weights at the centre, not rigorous
+    image: Floats  # (B, n, v), the average value at the centre, not rigorous
     real: npt.NDArray[np.bool_]  # (B, 1, T)
 
 
@@ -215,15 +218,22 @@ def _view(
 ) -> _View:
     q = points @ layer.query[head] + layer.query_bias[head]  # (B, n, k)
     keys = bank.keys[index]  # (B, T, k)
-    share = softmax(np.where(real[:, None], q @ np.swapaxes(keys, 1, 2), -1e300))  # (B, n, T)
-    reference = share @ keys  # (B, n, k)
+    scores, values = np.where(real[:, None], q @ np.swapaxes(keys, 1, 2), -1e300), bank.values[index]
+    every, answers = keys, values
+    if layer.attends_data:
+        data = points @ layer.key[head] + layer.key_bias[head]  # (B, n, k)
+        scores = np.concatenate([scores, q @ np.swapaxes(data, 1, 2)], axis=2)  # (B, n, T+n)
+        every = np.concatenate([keys, data], axis=1)
+        answers = np.concatenate([values, points @ layer.value[head] + layer.value_bias[head]], axis=1)
+    share = softmax(scores)
+    reference = share @ every  # (B, n, k)
     return _View(
         relative=keys[:, None] - reference[:, :, None],
         reference=reference,
         key_radius=bank.key_radius[index][:, None],
-        values=bank.values[index],
+        values=values,
         value_radius=bank.value_radius[index],
-        share=share,
+        image=share @ answers,
         real=real[:, None],
     )
 
@@ -242,7 +252,7 @@ def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Floa
 def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, Jet]:
     """Series of `Σ_j e^{s_j} v_j` (B, n, v) and `Σ_j e^{s_j}` (B, n), whatever the series of the scores."""
     base = tokens.basis
-    scores = [np.zeros((base.size, *view.share.shape)) for _ in range(2)]  # (C, B, n, T)
+    scores = [np.zeros((base.size, *view.relative.shape[:3])) for _ in range(2)]  # (C, B, n, T)
     for whole, known in zip(scores, _scores(layer, head, view, tokens), strict=True):
         whole[: known.shape[3]] = np.moveaxis(known, -1, 0)
     mid, rad = (np.moveaxis(part, 0, -1) for part in scores)  # (B, n, T, C)

@@ -1,17 +1,26 @@
-"""One softmax head with solved values: spectral accuracy from a bank of moderate temperature (ours).
+"""Few tokens, solved values (attnfun's own; THEORY 2.2, 2.3, 7).
 
-**Construction.** The keys are those of a product grid with potential `φ = Σ_k β_k x_k²/2`, `γ = β h²` between about 0.2
-and 1.2, and a few ghost tokens beyond each end of each axis; attention is to memory tokens only (cross-attention). Its
-softmax factors over the axes exactly, `w_{i1..iD} = Π_k w^{(k)}_{ik}`, so values that reproduce samples of f come from
-one truncated pseudo-inverse per axis. The numbers of tokens per axis are found on random lines through the domain.
+**Construction.** Keys are tangents of a convex potential whose density follows the target's singularities
+(`pieces/potentials.py`, `pieces/singularities.py`), moved by variable projection (`pieces/polish.py`); values are
+solved by least squares (`pieces/solve.py`). On a product of axes, scores are sums over the axes, so softmax factors
+exactly over the product,
 
-**Bound.** There is none a priori for a general f: the size is chosen by samples, and the certificate proves what was
-reached, by Taylor series of head and target. For analytic f the error falls exponentially with the tokens per axis.
+    w_{i1..ir}(u) = Π_k w^{(k)}_{ik}(u_k),
+
+and one solve per axis gives all values. A target that is a sum over groups of variables gets one head a group, and a
+group that varies along one direction only gets a line (`pieces/parts.py`), cut at its corners (`pieces/kinks.py`,
+`heads.py`). Keys are rounded to the deployed arithmetic
+first and values are solved for the rounded keys. Queries come from the data token and keys from memory alone
+(cross-attention): a data token among the keys would break the factorisation.
+
+**Bound.** None in advance: the error measured at points between the samples is the plan, the certificate is the bound.
+Analytic targets need about log(1/eps) tokens per axis, where [A] needs 1/eps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -20,37 +29,62 @@ import numpy.typing as npt
 
 from ..dtypes import BITS
 from ..errors import InputError
-from ..network import Affine, Attention, Network
+from ..network import Network
 from ..network.network import rounded
-from ..pieces.axes import CHECKS, SAMPLES, SHAPES, Axis
+from ..pieces.kinks import kinks
+from ..pieces.lines import Axis, Search
+from ..pieces.parts import Part, parts_of
+from ..pieces.singularities import Line, survey
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
 from .base import Construction, Plan, Wish
+from .heads import RELU_ERROR, Corner, Head, assembled
 
 Floats = npt.NDArray[np.float64]
 
 LINES = 12
 """Random lines per axis on which sizes are tried."""
-SMALLEST, LARGEST, GROWTH = 5, 400, 1.2
-"""Tokens per axis: first, last and factor between tries."""
+LARGEST = 384
+"""Tokens per axis."""
 MOST_AXES = 4
-AMPLIFICATION = 1000.0
-"""Largest value allowed, as a multiple of the target's size."""
+SHARES = (1.0, 0.5, 0.25, 0.15)
+"""The share of the tolerance that each of 1, 2, 3, 4 axes of a product gets."""
+PROVABLE = (0.9, 0.5, 0.3, 0.2)
+"""The share of the tolerance that is planned for in so many variables: the closer, the more boxes a proof takes."""
+SAMPLES = (5, 3, 2, 2)
+"""Samples a token along each of so many axes of a product."""
+UNSEEN = 0.01
+"""Interactions smaller than this fraction of the tolerance are left to the proof."""
+RIDGES = (1e-5, 1e-2)
+"""Penalty on values as a fraction of the tolerance, for one head of one variable and for all else: large values make
+long proofs."""
+CORNER_SHARE = 0.02
+"""The fraction of the tolerance that corners may cost."""
+FINEST_TOLERANCE = 1e-10
+"""The tolerance, beside the largest value, that a network of a given size is made for."""
 
 
 @dataclass(frozen=True, eq=False)
-class SpectralDetails:
-    """The axes of the product grid."""
+class Summand:
+    """A part of the target, the axes of its product grid, and the corners at its ends."""
 
+    part: Part
     axes: tuple[Axis, ...]
+    start: Corner | None = None
+    end: Corner | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of tokens."""
+        return prod(axis.size for axis in self.axes)
 
 
 class SpectralConstruction(Construction):
-    """Single-head cross-attention with solved values."""
+    """Cross-attention with solved values, one head for each part of the target."""
 
     name: ClassVar[str] = "spectral"
-    theorem: ClassVar[str] = "solved values on a uniform Bregman bank (attnfun)"
+    theorem: ClassVar[str] = "solved values on a polished Bregman bank (attnfun)"
     options: ClassVar[frozenset[str]] = frozenset({"tokens"})
 
     def serves(self, target: Target) -> bool:
@@ -58,49 +92,17 @@ class SpectralConstruction(Construction):
         return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz)
 
     def plan(self, target: Target, wish: Wish) -> Plan:
-        """The fewest tokens per axis that follow random lines to within a share of `aim`."""
-        aim, budget, options = wish.aim, wish.budget, wish.options
-        size, most = target.domain.size, LARGEST
-        if aim is None:
-            tokens = int(options.get("tokens", 0))
-            if not SMALLEST**size <= tokens <= budget:
-                raise InputError(
-                    f'without eps, options={{"tokens": N}} must say how many, from {SMALLEST**size} to {budget}',
-                    got=tokens,
-                )
-            most = int(tokens ** (1 / size) * (1 + 1e-12))
-        fits = [_fit_axis(target, axis, 0.0 if aim is None else aim / (2 * size), most) for axis in range(size)]
-        axes, error = tuple(axis for axis, _ in fits), sum(error for _, error in fits)
-        return Plan(prod(axis.size for axis in axes), error, SpectralDetails(axes))
+        """The fewest tokens per axis that follow random lines to within a share of the aim."""
+        planner = _Planner(target, wish)
+        summands, errors = zip(*planner.summands(), strict=True)
+        return Plan(len(summands) * max(summand.size for summand in summands), sum(errors), summands)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
-        """Affine map (flatten, centre), one head, and for sequences an affine map back to tokens."""
-        length, size, outputs = target.domain.tokens[0], target.domain.size, target.outputs
-        axes = _exact_axes(plan.details.axes, dtype)
-        origin = np.array([axis.origin for axis in axes])  # (D,)
-        mesh = np.meshgrid(*(np.arange(axis.size) for axis in axes), indexing="ij")
-        index = np.stack([axis.ravel() for axis in mesh], axis=1)  # (N, D)
-        slopes = np.stack([axis.slopes[index[:, k]] for k, axis in enumerate(axes)], axis=1)  # (N, D)
-        offsets = sum(axis.offsets[index[:, k]] for k, axis in enumerate(axes))  # (N,)
-        memory = np.hstack([slopes, np.reshape(offsets, (-1, 1)), _solved_values(target, axes)])  # (N, D+1+m)
-        asks = size + 1
-        keys, values = np.split(np.eye(asks + outputs), [asks], axis=1)  # selections
-        head = Attention(
-            query=np.eye(asks)[None],
-            query_bias=np.zeros((1, asks)),
-            key=keys[None],
-            key_bias=np.zeros((1, asks)),
-            value=values[None],
-            value_bias=np.zeros((1, outputs)),
-            output=np.eye(outputs)[None],
-            output_bias=np.zeros(outputs),
-            memory=memory,
-        )
-        weight, bias = np.eye(size, asks), np.append(-origin, 1.0)
-        read_in = Affine.tokenwise(weight, bias) if length == 1 else Affine.flatten(length, weight, bias)
-        read_out = [Affine.unflatten(*target.output_shape)] if len(target.output_shape) == 2 else []
-        layers = tuple(rounded(layer, dtype) for layer in (read_in, head, *read_out))
-        return Network(layers, length, dtype)
+        """Solve for the values and put the heads together."""
+        heads = [_head(target, summand, dtype) for summand in plan.details]
+        length = target.domain.tokens[0]
+        layers = assembled(heads, length, target.output_shape)
+        return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
@@ -108,51 +110,110 @@ class SpectralConstruction(Construction):
         return paper_tokens(target.domain, slope, eps)
 
 
-def _fit_axis(target: Target, axis: int, aim: float, most: int) -> tuple[Axis, float]:
-    """The smallest axis that reaches `aim` on random lines, or the best one with at most `most` tokens."""
-    low, high = target.domain.lo.ravel()[axis], target.domain.hi.ravel()[axis]
-    lines = target.domain.sample(LINES if target.domain.size > 1 else 1, np.random.default_rng(axis))
-    lines[0] = target.domain.lo.ravel()  # (L, D)
-    amplification = AMPLIFICATION ** (1 / target.domain.size)
-    best: tuple[float, Axis] | None = None
-    count = float(SMALLEST)
-    while best is None or (count <= most and best[0] > aim):
-        tokens = min(int(count), most)
-        count *= GROWTH
-        probe = Axis.uniform(low, high, tokens, *SHAPES[0])
-        at = [_on_lines(target, axis, probe.points(share * tokens), lines) for share in (SAMPLES, CHECKS)]
-        for gamma, ghosts in SHAPES:
-            if tokens - 2 * ghosts < 2 and tokens != SMALLEST:
-                continue
-            fitted, error = Axis.uniform(low, high, tokens, gamma, ghosts).fitted(at[0], at[1], aim, amplification)
-            if fitted.size <= max(tokens, SMALLEST) and (best is None or error < best[0]):
-                best = (error, fitted)
-            if error <= aim:
-                break
-    return best[1], best[0]
+class _Planner:
+    """Finds the parts of one target and sizes their axes."""
+
+    def __init__(self, target: Target, wish: Wish) -> None:
+        self.target, self.tokens = target, None
+        if wish.aim is None:
+            self.tokens = _asked(wish)
+            sample = target.values(target.domain.sample(LINES, np.random.default_rng(0)))
+            self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
+        else:
+            self.aim = PROVABLE[target.domain.size - 1] * wish.aim
+        self.unit = 2.0 ** -BITS[wish.dtype]
+
+    def summands(self) -> Iterator[tuple[Summand, float]]:
+        """The summands of the target, each with the error it is expected to have."""
+        pieces = [piece for part in parts_of(self.target, UNSEEN * self.aim) for piece in self.pieces(part)]
+        for piece in pieces:
+            aim = self.aim * SHARES[piece.part.rank - 1] / len(pieces)
+            most = LARGEST
+            if self.tokens is not None:
+                most = max(1, int((self.tokens // len(pieces)) ** (1 / piece.part.rank) * (1 + 1e-12)))
+            fits = [self.axis(piece.part, k, aim, most, len(pieces)) for k in range(piece.part.rank)]
+            error = max(error for _, error in fits) / SHARES[piece.part.rank - 1]
+            yield replace(piece, axes=tuple(axis for axis, _ in fits)), error
+
+    def pieces(self, part: Part) -> list[Summand]:
+        """A part along one line is cut at its corners; f = Σ_k f_k(clip(u, t_k, t_{k+1})) - Σ_k f(t_k)."""
+        whole = Summand(part, ())
+        if part.rank > 1:
+            return [whole]
+        line, low, high = self.line(part, 0), float(part.low[0]), float(part.high[0])
+        if not survey(line, low, high, self.aim).rough:
+            return [whole]
+        places = kinks(line, low, high, self.aim)
+        steepest = float(np.abs(np.diff(line(np.linspace(low, high, 257)), axis=0)).max()) * 256 / (high - low)
+        sharpness = 2.0 ** np.ceil(np.log2(RELU_ERROR * max(steepest, 1e-300) / (CORNER_SHARE * self.aim)))
+        corners = [Corner(part.project[0], float(place), float(sharpness)) for place in places]
+        ends = np.concatenate([part.low, places, part.high])
+        before = [np.zeros_like(part.constant), *line(places)] if len(places) else [np.zeros_like(part.constant)]
+        return [
+            Summand(
+                replace(part, low=ends[k : k + 1], high=ends[k + 1 : k + 2], constant=part.constant + before[k]),
+                (),
+                start=corners[k - 1] if k > 0 else None,
+                end=corners[k] if k < len(corners) else None,
+            )
+            for k in range(len(ends) - 1)
+        ]
+
+    def line(self, part: Part, axis: int) -> Line:
+        """The part along one of its coordinates, the others at random places: (S,) -> (S, L*m)."""
+        others = np.random.default_rng(axis).uniform(part.low, part.high, (LINES if part.rank > 1 else 1, part.rank))
+        others[0] = part.low  # (L, r)
+
+        def values(points: Floats) -> Floats:
+            rows = np.repeat(others[None], len(points), axis=0)  # (S, L, r)
+            rows[:, :, axis] = points[:, None]
+            return part.values(self.target, rows.reshape(-1, part.rank)).reshape(len(points), -1)
+
+        return values
+
+    def axis(self, part: Part, axis: int, aim: float, most: int, pieces: int) -> tuple[Axis, float]:
+        """The smallest axis that reaches `aim`, or the best one of the size asked for; and its error."""
+        line = self.line(part, axis)
+        seen = survey(line, float(part.low[axis]), float(part.high[axis]), aim)
+        ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim
+        search = Search(line, seen.mesh(), aim, self.unit, ridge, alone=part.rank == 1)
+        return search.smallest(most) if self.tokens is None else search.sized(most)
 
 
-def _on_lines(target: Target, axis: int, points: Floats, lines: Floats) -> Floats:
-    """The target along lines parallel to an axis, (S, L*m)."""
-    rows = np.repeat(lines[None], len(points), axis=0)  # (S, L, D)
-    rows[:, :, axis] = points[:, None]
-    return target.values(rows.reshape(-1, lines.shape[1])).reshape(len(points), -1)
+def _asked(wish: Wish) -> int:
+    tokens = int(wish.options.get("tokens", 0))
+    if not 1 <= tokens <= wish.budget:
+        raise InputError(f'without eps, options={{"tokens": N}} must say how many, from 1 to {wish.budget}', got=tokens)
+    return tokens
+
+
+def _head(target: Target, summand: Summand, dtype: str) -> Head:
+    """Round the keys, sample on a product of points, and solve for the values, one axis after the other."""
+    axes = _exact_axes(summand.axes, dtype)
+    if len(axes) > 1:
+        axes = tuple(axis.thinned(SAMPLES[len(axes) - 1] * axis.size + 1) for axis in axes)
+    rows = _product([axis.samples for axis in axes])  # (S, r)
+    values = summand.part.values(target, rows).reshape(*(len(axis.samples) for axis in axes), -1)  # (S_1, ..., S_r, m)
+    for k, axis in enumerate(axes):
+        values = np.moveaxis(np.tensordot(axis.solver(), values, axes=(1, k)), 0, k)
+    return Head(
+        project=summand.part.project,
+        origin=np.array([axis.origin for axis in axes]),
+        slopes=_product([axis.tokens.slopes[:, 0] for axis in axes]),
+        offsets=_product([axis.tokens.offsets for axis in axes]).sum(axis=1),
+        values=values.reshape(-1, values.shape[-1]),
+        start=summand.start,
+        end=summand.end,
+    )
+
+
+def _product(columns: list[Floats]) -> Floats:
+    """All combinations of entries, the last column fastest, (ΠN_k, r)."""
+    return np.stack([column.ravel() for column in np.meshgrid(*columns, indexing="ij")], axis=1)
 
 
 def _exact_axes(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
     """Axes whose keys are representable, sums of offsets included, so that the softmax factors exactly."""
-    largest = sum(float(np.abs(axis.offsets).max()) for axis in axes)
+    largest = sum(float(np.abs(axis.tokens.offsets).max()) for axis in axes)
     quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - BITS[dtype])
     return tuple(axis.rounded(dtype, quantum) for axis in axes)
-
-
-def _solved_values(target: Target, axes: tuple[Axis, ...]) -> Floats:
-    """Values of all tokens (N, m): samples on a product of Chebyshev points, one pseudo-inverse per axis."""
-    share = SAMPLES if len(axes) == 1 else 2
-    points = [axis.points(share * axis.size) for axis in axes]
-    mesh = np.meshgrid(*points, indexing="ij")
-    rows = np.stack([coordinate.ravel() for coordinate in mesh], axis=1)  # (S, D)
-    values = target.values(rows).reshape(*(len(line) for line in points), -1)  # (S_1, ..., S_D, m)
-    for k, axis in enumerate(axes):
-        values = np.moveaxis(np.tensordot(axis.solver(points[k]), values, axes=(1, k)), 0, k)
-    return values.reshape(-1, values.shape[-1])

@@ -91,15 +91,18 @@ class Jet:
         return Jet(self.basis, self.mid.transpose(*axes, last), self.rad.transpose(*axes, last), self.degree)
 
     def linear(self, weight: Floats, bias: Floats) -> Jet:
-        """`x weight + bias` over the last axis of the array: (..., d) -> (..., m)."""
+        """`x weight + bias` over the last axis of the array: (..., d) -> (..., m). Selections are exact."""
         slack = (2 * len(weight) + 6) * ULP
-        mid = np.swapaxes(np.swapaxes(self.mid, -1, -2) @ weight, -1, -2)
+        picks = ((weight != 0).sum(axis=0) <= 1) & np.isin(weight, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)  # (m,)
+        size, mid = np.abs(weight), np.swapaxes(np.swapaxes(self.mid, -1, -2) @ weight, -1, -2)
         with np.errstate(invalid="ignore"):
-            reach = np.swapaxes(np.swapaxes(slack * np.abs(self.mid) + self.rad, -1, -2) @ np.abs(weight), -1, -2)
-        rad = reach * (1 + slack)
+            reach = np.swapaxes(np.swapaxes(self.rad, -1, -2) @ size, -1, -2) * (1 + slack)
+            spent = np.swapaxes(np.swapaxes(np.abs(self.mid), -1, -2) @ (size * ~picks * slack), -1, -2)
+        rad = reach + spent * (1 + slack)
+        alone = (mid[..., 0] == 0) & (rad[..., 0] == 0)  # 0 + bias is exact
         rad[..., : self.basis.count(self.degree)] += TINY
+        rad[..., 0] += np.where(alone, 0.0, slack * np.abs(bias))
         mid[..., 0] += bias
-        rad[..., 0] += slack * np.abs(bias)
         return Jet(self.basis, mid, rad, self.degree)
 
     def sum(self, axis: int, out: None = None) -> Jet:
@@ -339,7 +342,7 @@ def add(a: Jet, b: Jet) -> Jet:
     """Sum."""
     mid = a.mid + b.mid
     with np.errstate(invalid="ignore"):
-        rad = (a.rad + b.rad) * (1 + 2 * ULP) + ULP * np.abs(mid)
+        rad = (a.rad + b.rad) * (1 + 2 * ULP) + np.where((a.mid == 0) | (b.mid == 0), 0.0, ULP * np.abs(mid))
     return Jet(a.basis, mid, rad, max(a.degree, b.degree))
 
 

@@ -1,0 +1,143 @@
+"""Better tokens by variable projection: slopes and offsets move, values are eliminated (THEORY 7.1).
+
+Any slopes and offsets make a legal head. For given ones the best values solve a linear problem (`solve.py`), so only
+slopes and offsets p are unknowns of a nonlinear least-squares problem with residual `r(p) = W(p) v(p) - f`. Kaufman's
+Jacobian `(I - Q Qᵀ) (∂W v)`, Q an orthonormal basis of the columns of W, leaves out a term that vanishes with the
+residual; with `y = W v` a score moves the output by `∂y/∂s_j = w_j (v_j - y)`. MINPACK's Levenberg-Marquardt does the
+rest; the directions that change nothing (a common slope, a common offset) are harmless to it.
+
+Least squares is not the largest error. Between runs the samples are reweighted towards the worst ones (Lawson).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .solve import Solution
+from .tokens import Tokens
+
+Floats = npt.NDArray[np.float64]
+
+ROUNDINGS = 4
+"""Roundings of a score that count."""
+EXACT = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
+SMALLEST_WEIGHT = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Tokens, their values, and their errors."""
+
+    tokens: Tokens
+    values: Floats  # (N, C)
+    at_samples: Floats  # (S,), the largest error over the functions
+    emphasis: Floats  # (S,) or (1,), what the values were solved with
+    error: float
+    """The largest error at samples and checks, and about as much as rounding may add."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """C functions known at samples and at checks, to be followed by one bank of tokens."""
+
+    samples: Floats  # (S, r)
+    data: Floats  # (S, C)
+    checks: Floats  # (R, r)
+    at_checks: Floats  # (R, C)
+    ridge: float
+    unit: float
+    """Unit roundoff of the deployed arithmetic."""
+    emphasis: Floats = field(default_factory=lambda: np.ones(1))  # (S,) or (1,), mean 1
+
+    def fit(self, tokens: Tokens) -> Fit:
+        """Solve for the values and measure the errors."""
+        scale = np.sqrt(self.emphasis / len(self.samples))[:, None]
+        weights = tokens.weights(self.samples)
+        values = Solution.of(scale * weights, self.ridge).values(scale * self.data)
+        output = weights @ values  # (S, C)
+        at_samples = np.abs(output - self.data).max(axis=1)
+        doubt = weights * (np.abs(self.samples) @ np.abs(tokens.slopes.T) + np.abs(tokens.offsets))  # (S, N)
+        rounding = (
+            ROUNDINGS * self.unit * float((doubt @ np.abs(values) + doubt.sum(1)[:, None] * np.abs(output)).max())
+        )
+        beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
+        return Fit(tokens, values, at_samples, self.emphasis, float(max(at_samples.max(), beside)) + rounding)
+
+    def polished(self, tokens: Tokens, steps: int) -> Fit:
+        """At most `steps` evaluations of Levenberg-Marquardt; each O(S C (N r)²)."""
+        start, free = Local.of(tokens, self.samples), tokens.size * (tokens.slopes.shape[1] + 1)
+        if self.data.size < free:
+            return self.fit(tokens)
+        scale = np.sqrt(self.emphasis / len(self.samples))[:, None]
+        data, rows = scale * self.data, len(self.samples)
+        last: dict[bytes, tuple[Solution, Floats]] = {}
+
+        def solved(p: Floats) -> tuple[Solution, Floats]:
+            key = p.tobytes()
+            if key not in last:
+                last.clear()
+                solution = Solution.of(scale * start.moved(p).weights(self.samples), self.ridge)
+                last[key] = solution, solution.values(data)
+            return last[key]
+
+        def residual(p: Floats) -> Floats:
+            solution, values = solved(p)
+            return np.concatenate([solution.weights @ values - data, self.ridge * values]).ravel()
+
+        def jacobian(p: Floats) -> Floats:
+            solution, values = solved(p)
+            away = values.T - (solution.weights @ values / scale)[:, :, None]  # (S, C, N)
+            by_score = solution.weights[:, None] * away  # (S, C, N)
+            by_slope = by_score[..., None] * start.reach(self.samples)[:, None]  # (S, C, N, r)
+            moved = np.concatenate([by_slope.reshape(rows, -1, free - tokens.size), by_score], axis=2).reshape(rows, -1)
+            across = -solution.left @ (solution.left[:rows].T @ moved)  # (S+N, C*free)
+            across[:rows] += moved
+            return across.reshape(-1, free)
+
+        from scipy import optimize
+
+        solve: Any = optimize.least_squares  # its annotations know `jac` as a name only
+        found = solve(residual, np.zeros(free), jacobian, method="lm", x_scale="jac", max_nfev=steps, **EXACT)
+        return self.fit(start.moved(found.x).about(np.zeros(tokens.slopes.shape[1])))
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """Tokens and moves of them, measured where each token matters.
+
+    A move p = (δ, β) changes score j by `δ_j·(u - c_j)/d_j + β_j`, c_j and d_j the mean and the spread of the samples
+    under the token's weight. Unit moves then change the function by similar amounts, whatever the mesh.
+    """
+
+    tokens: Tokens
+    centres: Floats  # (N, r)
+    spreads: Floats  # (N, r)
+
+    @classmethod
+    def of(cls, tokens: Tokens, samples: Floats) -> Local:
+        """Measure the tokens' places on the samples (S, r)."""
+        share = tokens.weights(samples) + 1e-30  # (S, N)
+        share /= share.sum(axis=0)
+        centres = share.T @ samples
+        variances = np.maximum(share.T @ samples**2 - centres**2, 1e-12 * centres**2)
+        return cls(tokens, centres, np.sqrt(variances) + 1e-9 * np.ptp(samples, axis=0) + 1e-300)
+
+    def reach(self, samples: Floats) -> Floats:
+        """How far samples are from the tokens, in spreads, (S, N, r)."""
+        return (samples[:, None] - self.centres) / self.spreads
+
+    def moved(self, p: Floats) -> Tokens:
+        """The tokens after a move."""
+        slopes = p[: self.centres.size].reshape(self.centres.shape) / self.spreads
+        offsets = p[self.centres.size :] - (slopes * self.centres).sum(axis=1)
+        return Tokens(self.tokens.slopes + slopes, self.tokens.offsets + offsets)
+
+
+def lawson(emphasis: Floats, at_samples: Floats) -> Floats:
+    """Emphasis that moves towards the samples with the largest errors."""
+    new = emphasis * (SMALLEST_WEIGHT + at_samples / at_samples.max())
+    return new / new.mean()

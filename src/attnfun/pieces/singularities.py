@@ -1,0 +1,115 @@
+"""Where a function of one variable is hard: the poles of a rational fit, and the mesh density that they ask for.
+
+A head resolves an analytic function as finely as the nearest complex singularity demands. AAA finds rational
+approximations whose poles gather at the singularities, branch points and kinks included, also at those outside the
+interval. With poles p_k,
+
+    m(x) = (m_0^q + Σ_k |x - p_k|^{-q})^{1/q},   q = 4,
+
+is about one over the distance to the nearest of them, and at least m_0 = 2/(high - low). Several functions at once
+are fitted through one random combination of them, which has the singularities of all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .potentials import Mesh
+
+if TYPE_CHECKING:
+    from scipy.interpolate import AAA
+
+Floats = npt.NDArray[np.float64]
+Complexes = npt.NDArray[np.complex128]
+Line = Callable[[Floats], Floats]
+"""Values of C functions of one variable: (S,) -> (S, C)."""
+
+FIRST, LAST = 65, 1500
+"""Samples before and after refinement."""
+BETWEEN = 3
+"""Samples added between neighbouring support points."""
+TERMS = 120
+SHARPNESS = 4
+ROUGH = 1e-2
+"""Poles this close, as a fraction of the width, may mean a corner."""
+CLOSEST = 1e-17
+"""Poles closer to the interval than this fraction of its width are real singularities, seen through rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What sampling found out about functions on an interval."""
+
+    low: float
+    high: float
+    poles: Complexes
+    scale: float
+    """Largest absolute value."""
+
+    @property
+    def rough(self) -> bool:
+        """Do poles gather inside the interval, as they do at corners?"""
+        near = np.abs(self.poles.imag) < ROUGH * (self.high - self.low)
+        return bool((near & (self.poles.real > self.low) & (self.poles.real < self.high)).any())
+
+    def mesh(self) -> Mesh:
+        """A mesh as fine as the poles demand."""
+        if not len(self.poles):
+            return Mesh.uniform(self.low, self.high)
+        coarsest, closest = 2 / (self.high - self.low), CLOSEST * (self.high - self.low)
+
+        def density(x: Floats) -> Floats:
+            distance = np.maximum(np.abs(x[:, None] - self.poles), closest)  # (S, P)
+            return (coarsest**SHARPNESS + (distance**-SHARPNESS).sum(axis=1)) ** (1 / SHARPNESS)
+
+        return Mesh.of(density, self.low, self.high, np.clip(self.poles.real, self.low, self.high))
+
+
+def survey(line: Line, low: float, high: float, aim: float) -> Survey:
+    """Sample functions where they vary until a rational fit predicts new samples to within `aim`.
+
+    About `BETWEEN` samples go between any two support points of the fit, so the cost follows the difficulty.
+    """
+    turns = (1 - np.cos(np.linspace(0, np.pi, FIRST))) / 2
+    points = np.clip(low + (high - low) * turns, low, high)
+    values = line(points)  # (S, C)
+    mixture = np.random.default_rng(0).normal(size=values.shape[1])
+    scale = float(np.abs(values).max())
+    tolerance = max(aim / max(scale, 1e-300), 1e-13)
+    while True:
+        fit = _rational(points, values @ mixture, tolerance)
+        support = np.unique(np.concatenate([[low], np.real(fit.support_points), [high]]))
+        shares = np.arange(1, BETWEEN + 1) / (BETWEEN + 1)
+        new = np.setdiff1d((support[:-1, None] + np.diff(support)[:, None] * shares).ravel(), points)
+        if not len(new) or len(points) + len(new) > LAST:
+            break
+        added = line(new)
+        wrong = np.abs(fit(new).real - added @ mixture).max()
+        points, values = np.concatenate([points, new]), np.concatenate([values, added])
+        scale = max(scale, float(np.abs(values).max()))
+        if wrong <= max(aim, 1e-13 * scale) * np.abs(mixture).sum():
+            break
+    return Survey(low, high, _genuine(fit, low, high, tolerance * scale), scale)
+
+
+def _rational(points: Floats, values: Floats, tolerance: float) -> AAA:
+    from scipy.interpolate import AAA
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return AAA(points, values, rtol=tolerance, max_terms=TERMS)
+
+
+def _genuine(fit: AAA, low: float, high: float, visible: float) -> Complexes:
+    """Poles whose term `residue/(x - pole)` is somewhere larger than `visible`, one of each pair, none far away."""
+    poles, residues = fit.poles(), fit.residues()
+    distance = np.abs(poles - np.clip(poles.real, low, high))
+    inside = (distance < CLOSEST * (high - low)) & (poles.real > low) & (poles.real < high)
+    seen = np.abs(residues) > visible * np.maximum(distance, CLOSEST * (high - low))
+    return poles[seen & ~inside & (poles.imag >= 0) & (distance < high - low)]

@@ -1,0 +1,50 @@
+"""Tokens with affine scores, and the weights that softmax gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Scores `s_j(u) = a_j·u + b_j` in r coordinates.
+
+    A common slope or a common offset changes no weight; `about` uses that to keep scores small.
+
+    >>> Tokens(np.array([[0.0], [100.0]]), np.zeros(2)).weights(np.array([[-1.0], [0.0]])).round(3)
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+
+    slopes: Floats  # (N, r)
+    offsets: Floats  # (N,)
+
+    @property
+    def size(self) -> int:
+        """Number of tokens, N."""
+        return len(self.offsets)
+
+    def scores(self, points: Floats) -> Floats:
+        """(S, r) -> (S, N)."""
+        return points @ self.slopes.T + self.offsets
+
+    def weights(self, points: Floats) -> Floats:
+        """Softmax of the scores, (S, r) -> (S, N)."""
+        scores = self.scores(points)
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return weights / weights.sum(axis=1, keepdims=True)
+
+    def about(self, origin: Floats) -> Tokens:
+        """The same weights, scores written in `u - origin`, with no slope and no offset on average at the origin.
+
+        Rounding of a score grows with |a_j·(u - origin)| + |b_j|; this choice makes both small near the origin. As the
+        average of all scores, with the weights at the origin, is then zero everywhere, the largest is never negative.
+        """
+        weights = self.weights(origin[None])[0]  # (N,)
+        offsets = self.offsets + self.slopes @ origin
+        return replace(self, slopes=self.slopes - weights @ self.slopes, offsets=offsets - weights @ offsets)

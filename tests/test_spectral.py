@@ -1,0 +1,105 @@
+"""Few tokens where few are enough, on functions of every kind that the construction tells apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnfun as af
+from attnfun.domain import as_box
+from attnfun.pieces.kinks import kinks
+from attnfun.pieces.parts import parts_of
+from attnfun.pieces.potentials import Mesh
+from attnfun.pieces.singularities import survey
+from attnfun.pieces.tokens import Tokens
+from attnfun.targets import as_target
+
+PLANE = {"x": (-1, 1), "y": (-1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("formula", "domain", "most"),
+    [
+        ("1/(1 + exp(-30*x))", {"x": (-1, 1)}, 2),
+        ("1/(2 + 40*x**2)", {"x": (-1, 1)}, 16),
+        ("log(x)", {"x": (0.02, 2)}, 40),
+        ("abs(x - 0.3) + x", {"x": (-1, 1)}, 8),
+        ("tanh(15*(x - 2*y))", PLANE, 4),
+        ("cos(4*x) + exp(y)", PLANE, 40),
+    ],
+)
+def test_eight_proved_digits_from_few_tokens(formula, domain, most):
+    net = af.compile(formula, domain, 1e-8, construction="spectral")
+    assert net.certificate.status.value == "proved"
+    assert net.certificate.bound <= 1e-8
+    assert net.network.tokens <= most
+
+
+def test_low_precision_gets_values_it_can_bear():
+    net = af.compile("sin(10*x)", {"x": (-1, 1)}, 3e-4, construction="spectral", dtype="float32")
+    assert net.certificate.parts["rounding"] < 1.5e-4
+
+
+def test_a_size_can_be_asked_for():
+    net = af.compile("exp(x)*y", PLANE, None, construction="spectral", options={"tokens": 36})
+    assert net.network.tokens <= 36
+    assert net.certificate.bound < 0.1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(-0.9, 0.9), st.floats(0.1, 10), st.floats(-2, 2))
+def test_corners_are_found_to_the_last_digits(place, jump, slope):
+    found = kinks(lambda x: (jump * np.abs(x - place) + np.sin(slope * x))[:, None], -1, 1, 1e-6)
+    assert found == pytest.approx([place], abs=1e-11)
+
+
+@pytest.mark.parametrize("function", [np.sin, lambda x: np.tanh(50 * x), lambda x: np.exp(-300 * x**2), np.sqrt])
+def test_smooth_functions_have_no_corners(function):
+    assert len(kinks(lambda x: function(x)[:, None], 0, 1, 1e-8)) == 0
+
+
+def test_poles_are_found_and_draw_the_mesh():
+    seen = survey(lambda x: (1 / ((x - 0.25) ** 2 + 1e-4))[:, None], -1, 1, 1e-6)
+    assert np.abs(seen.poles - (0.25 + 0.01j)).min() < 1e-6
+    points = seen.mesh().points(101)
+    assert np.abs(points - 0.25).min() < 1e-3
+    assert (np.diff(points) > 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.01, 100), st.integers(3, 40), st.sampled_from([(0.3, 2), (1.0, 1)]))
+def test_tokens_are_tangents_of_a_convex_potential(sharpness, count, shape):
+    tokens = Mesh.of(lambda x: 1 / (np.abs(x) + 1 / sharpness), -1, 1, np.zeros(1)).tokens(count, *shape)
+    assert (np.diff(tokens.slopes[:, 0]) > 0).all()
+    crossings = -np.diff(tokens.offsets) / np.diff(tokens.slopes[:, 0])
+    assert (np.diff(crossings) > 0).all()  # every token leads somewhere, in order
+
+
+def test_a_common_slope_and_offset_change_nothing():
+    rng = np.random.default_rng(0)
+    tokens, points, origin = Tokens(rng.normal(size=(5, 2)), rng.normal(size=5)), rng.normal(size=(7, 2)), np.ones(2)
+    moved = tokens.about(origin)
+    np.testing.assert_allclose(moved.weights(points - origin), tokens.weights(points), rtol=1e-12)
+    assert (moved.scores(points).max(axis=1) >= -1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("formula", "ranks"),
+    [
+        ("x*y + z", [2, 1]),
+        ("sin(x + 2*y - z)", [1]),
+        ("sin(x) + cos(y)*z", [1, 2]),
+        ("exp(x)*(y + z)**2", [3]),
+        ("cos(y)", [1]),
+        ("exp(x - y) + z**2", [1, 1]),
+    ],
+)
+def test_parts_of_a_function_are_told_apart(formula, ranks):
+    target = as_target(formula, as_box({"x": (-1, 1), "y": (0, 1), "z": (-1, 2)}))
+    parts = parts_of(target, 1e-9)
+    assert [part.rank for part in parts] == ranks
+    rows = target.domain.sample(50, np.random.default_rng(5))
+    total = sum(part.values(target, rows @ part.project.T) for part in parts)
+    np.testing.assert_allclose(total, target.values(rows), atol=1e-9)
