@@ -51,9 +51,9 @@ class Problem:
         """Boxes that cover the domain, about which nothing is known."""
         low, high = self.target.domain.starts()
         count = len(low)
-        unknown = np.full((count, len(PARTS)), np.inf), np.zeros(count), *np.zeros((2, count), dtype=bool)
+        unknown, no = (np.full((count, len(PARTS)), np.inf), np.zeros(count)), np.zeros(count, dtype=bool)
         focus = tuple(layer.take(np.zeros(count, dtype=np.int64)) for layer in self.encloser.start())
-        return Boxes(low, high, *unknown, focus)
+        return Boxes(low, high, *unknown, no, no, focus)
 
     def bounded(self, boxes: Boxes, easy: float) -> Boxes:
         """The boxes with bounds of their own. No series are tried where a bound with its rounding is at most `easy`.
