@@ -6,6 +6,8 @@ import numpy as np
 
 import attnfun as af
 from attnfun.certificates.search import corners
+from attnfun.network import Attention
+from attnfun.network.reference import apply
 from attnfun.targets import Unanswerable
 
 
@@ -40,11 +42,22 @@ def _ties(net: af.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.
             return random
         pick = rng.integers(0, len(keys), (count, 2))
         gap = keys[pick[:, 0]] - keys[pick[:, 1]]
-        change, offset = gap[:, : net.domain.size], gap[:, net.domain.size]
+        queries = _queries(net, np.vstack([centre, centre + np.eye(net.domain.size)]))  # affine in x: (1+D, k)
+        change, offset = gap @ (queries[1:] - queries[0]).T, gap @ queries[0]
     near = random - centre
     gap = (change * near).sum(axis=1) + offset
     norm = np.maximum((change**2).sum(axis=1), 1e-300)
     return centre + near - change * (gap / norm)[:, None]
+
+
+def _queries(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+    """What the first token asks the first head of the first attention layer, (B, D) -> (B, k)."""
+    tokens = rows.reshape(len(rows), *net.network.shape_in)
+    for layer in net.network.layers:
+        if isinstance(layer, Attention):
+            return tokens[:, 0] @ layer.query[0] + layer.query_bias[0]
+        tokens = apply(layer, tokens)
+    raise AssertionError("a network without attention")
 
 
 def climb(error, rows: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int, steps: int = 25) -> np.ndarray:

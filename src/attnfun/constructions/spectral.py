@@ -38,6 +38,7 @@ from ..pieces.singularities import Line, survey
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
+from ..targets.piecewise import PiecewiseLinear
 from .base import Construction, Plan, Wish
 from .heads import RELU_ERROR, Corner, Head, assembled
 
@@ -88,8 +89,8 @@ class SpectralConstruction(Construction):
     options: ClassVar[frozenset[str]] = frozenset({"tokens"})
 
     def serves(self, target: Target) -> bool:
-        """Few variables; a declared Lipschitz constant alone proves nothing about solved values."""
-        return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz)
+        """Few variables; not what is only declared (nothing is proved of solved values then) or linear in pieces."""
+        return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz | PiecewiseLinear)
 
     def plan(self, target: Target, wish: Wish) -> Plan:
         """The fewest tokens per axis that follow random lines to within a share of the aim."""
@@ -195,7 +196,8 @@ def _head(target: Target, summand: Summand, dtype: str) -> Head:
     rows = _product([axis.samples for axis in axes])  # (S, r)
     values = summand.part.values(target, rows).reshape(*(len(axis.samples) for axis in axes), -1)  # (S_1, ..., S_r, m)
     for k, axis in enumerate(axes):
-        values = np.moveaxis(np.tensordot(axis.solver(), values, axes=(1, k)), 0, k)
+        first = np.moveaxis(values, k, 0)  # (S_k, ...)
+        values = np.moveaxis(axis.solved(first.reshape(len(first), -1)).reshape(-1, *first.shape[1:]), 0, k)
     return Head(
         project=summand.part.project,
         origin=np.array([axis.origin for axis in axes]),

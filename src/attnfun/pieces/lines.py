@@ -11,7 +11,7 @@ from ..dtypes import round_to
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
 from .singularities import Line
-from .solve import NOISE, solver
+from .solve import NOISE, solved
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
@@ -93,9 +93,10 @@ class Axis:
         """The same axis with fewer samples, all of them equal."""
         return replace(self, samples=self.mesh.points(count), emphasis=np.ones(1))
 
-    def solver(self) -> Floats:
-        """The matrix (N, S) that turns values at the samples into values of tokens."""
-        return solver(self.tokens.weights((self.samples - self.origin)[:, None]), self.ridge, self.emphasis)
+    def solved(self, data: Floats) -> Floats:
+        """Values of the tokens (N, C) for data at the samples (S, C)."""
+        weights = self.tokens.weights((self.samples - self.origin)[:, None])
+        return solved(weights, data, self.ridge, self.emphasis)
 
 
 class Search:
@@ -134,9 +135,8 @@ class Search:
 
     def axis(self, fit: Fit) -> Axis:
         """The result of a fit."""
-        samples = self.task(fit.tokens).samples[:, 0] + self.origin
-        samples = np.clip(samples, self.mesh.low, self.mesh.high)
-        return Axis(self.mesh, fit.tokens, self.origin, self.ridge(fit.tokens), samples, fit.emphasis)
+        samples = np.clip(fit.task.samples[:, 0] + self.origin, self.mesh.low, self.mesh.high)
+        return Axis(self.mesh, fit.tokens, self.origin, fit.task.ridge, samples, fit.task.emphasis)
 
     def next_size(self, tried: list[Fit]) -> int:
         """Errors fall geometrically with the size: go most of the way to where the aim is expected."""

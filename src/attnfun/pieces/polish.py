@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .solve import Solution
+from .solve import Solution, solved
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
 ROUNDINGS = 4
 """Roundings of a score that count."""
+FARTHEST = 1e6
+"""Largest move of a token, in spreads and in score."""
 EXACT = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
 SMALLEST_WEIGHT = 0.05
 
@@ -35,7 +37,8 @@ class Fit:
     tokens: Tokens
     values: Floats  # (N, C)
     at_samples: Floats  # (S,), the largest error over the functions
-    emphasis: Floats  # (S,) or (1,), what the values were solved with
+    task: Task
+    """What it solves."""
     error: float
     """The largest error at samples and checks, and about as much as rounding may add."""
 
@@ -55,9 +58,8 @@ class Task:
 
     def fit(self, tokens: Tokens) -> Fit:
         """Solve for the values and measure the errors."""
-        scale = np.sqrt(self.emphasis / len(self.samples))[:, None]
         weights = tokens.weights(self.samples)
-        values = Solution.of(scale * weights, self.ridge).values(scale * self.data)
+        values = solved(weights, self.data, self.ridge, self.emphasis)
         output = weights @ values  # (S, C)
         at_samples = np.abs(output - self.data).max(axis=1)
         doubt = weights * (np.abs(self.samples) @ np.abs(tokens.slopes.T) + np.abs(tokens.offsets))  # (S, N)
@@ -65,7 +67,7 @@ class Task:
             ROUNDINGS * self.unit * float((doubt @ np.abs(values) + doubt.sum(1)[:, None] * np.abs(output)).max())
         )
         beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
-        return Fit(tokens, values, at_samples, self.emphasis, float(max(at_samples.max(), beside)) + rounding)
+        return Fit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
 
     def polished(self, tokens: Tokens, steps: int) -> Fit:
         """At most `steps` evaluations of Levenberg-Marquardt; each O(S C (N r)²)."""
@@ -76,7 +78,7 @@ class Task:
         data, rows = scale * self.data, len(self.samples)
         last: dict[bytes, tuple[Solution, Floats]] = {}
 
-        def solved(p: Floats) -> tuple[Solution, Floats]:
+        def at(p: Floats) -> tuple[Solution, Floats]:
             key = p.tobytes()
             if key not in last:
                 last.clear()
@@ -85,11 +87,11 @@ class Task:
             return last[key]
 
         def residual(p: Floats) -> Floats:
-            solution, values = solved(p)
+            solution, values = at(p)
             return np.concatenate([solution.weights @ values - data, self.ridge * values]).ravel()
 
         def jacobian(p: Floats) -> Floats:
-            solution, values = solved(p)
+            solution, values = at(p)
             away = values.T - (solution.weights @ values / scale)[:, :, None]  # (S, C, N)
             by_score = solution.weights[:, None] * away  # (S, C, N)
             by_slope = by_score[..., None] * start.reach(self.samples)[:, None]  # (S, C, N, r)
@@ -131,7 +133,8 @@ class Local:
         return (samples[:, None] - self.centres) / self.spreads
 
     def moved(self, p: Floats) -> Tokens:
-        """The tokens after a move."""
+        """The tokens after a move, which is limited to what floats can hold."""
+        p = np.clip(p, -FARTHEST, FARTHEST)
         slopes = p[: self.centres.size].reshape(self.centres.shape) / self.spreads
         offsets = p[self.centres.size :] - (slopes * self.centres).sum(axis=1)
         return Tokens(self.tokens.slopes + slopes, self.tokens.offsets + offsets)

@@ -43,7 +43,10 @@ class Solution:
         return solve_triangular(self.right, self.left[: len(self.weights)].T @ data, check_finite=False)
 
 
-def solver(weights: Floats, ridge: float, emphasis: Floats) -> Floats:
-    """The matrix (N, S) that turns samples into values, for samples that matter as much as `emphasis` (S,) or (1,)."""
-    scale = np.broadcast_to(np.sqrt(emphasis / len(weights)), len(weights))
-    return Solution.of(scale[:, None] * weights, ridge).values(np.diag(scale))
+def solved(weights: Floats, data: Floats, ridge: float, emphasis: Floats) -> Floats:
+    """Values (N, C) for data (S, C) at samples that matter as much as `emphasis` (S,) or (1,).
+
+    No inverse is formed: its rounding errors would be multiplied by the condition of the weights.
+    """
+    scale = np.broadcast_to(np.sqrt(emphasis / len(weights)), len(weights))[:, None]
+    return Solution.of(scale * weights, ridge).values(scale * data)
