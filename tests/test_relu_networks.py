@@ -59,13 +59,13 @@ def test_a_network_of_another_size_is_refused():
 
 
 def test_scikit_learn_networks():
-    regressor = MLPRegressor(hidden_layer_sizes=(6, 5), max_iter=500, tol=1.0, random_state=0).fit(
+    regressor = MLPRegressor(hidden_layer_sizes=(6, 5), max_iter=500, tol=1.0, random_state=2).fit(
         X, X @ [1.0, 2.0, 3.0]
     )
     net = af.compile(regressor, BOX, 1e-6)
     assert np.abs(net(X) - regressor.predict(X)).max() <= net.certificate.bound <= 1e-6
     labels = np.digitize(X[:, 0], [-0.3, 0.3])
-    classifier = MLPClassifier(hidden_layer_sizes=(8,), max_iter=500, tol=1.0, random_state=0).fit(X, labels)
+    classifier = MLPClassifier(hidden_layer_sizes=(8,), max_iter=500, tol=1.0, random_state=2).fit(X, labels)
     logits = af.compile(classifier, BOX, 1e-6)(X)
     assert np.array_equal(classifier.classes_[logits.argmax(axis=1)], classifier.predict(X))
 
