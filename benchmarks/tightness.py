@@ -8,27 +8,16 @@ Writes benchmarks/results/tightness.md.
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import time
 from pathlib import Path
+
+from functions import rows
 
 import attnfun as af
 
 RESULTS = Path(__file__).parent / "results"
 TOKENS = 64
-
-
-def rows(path: Path, variables: int) -> list[tuple[str, str, dict[str, tuple[float, ...]]]]:
-    """Rows of the file with so many variables."""
-    found = []
-    with path.open() as file:
-        for row in csv.DictReader(file):
-            pairs = (part.split("=") for part in row["domain"].split())
-            domain = {name: tuple(float(end) for end in ends.split(":")) for name, ends in pairs}
-            if len(domain) == variables:
-                found.append((row["name"], row["formula"], domain))
-    return found
 
 
 def converged(name: str, formula: str, domain: dict, construction: str) -> str:
@@ -74,7 +63,7 @@ def main() -> None:
     ]
     lines += ["| function | construction | tokens | bound | largest error found | ratio | boxes | seconds |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
-    for row in rows(path, 1):
+    for row in (row for row in rows(path) if len(row[2]) == 1):
         lines += [converged(*row, construction) for construction in ("grid", "spectral")]
     lines += [
         "",
@@ -82,7 +71,7 @@ def main() -> None:
         "",
     ]
     lines += ["| function | construction | tokens | result | boxes | seconds |", "|---|---|---|---|---|---|"]
-    lines += [proved(*row, 1e-4) for row in rows(path, 2)]
+    lines += [proved(*row, 1e-4) for row in (row for row in rows(path) if len(row[2]) == 2)]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "tightness.md").write_text("\n".join(lines) + "\n")
 

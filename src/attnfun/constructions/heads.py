@@ -18,8 +18,6 @@ from ..network import Affine, Attention, Layer
 
 Floats = npt.NDArray[np.float64]
 
-RELU_ERROR = 0.27847
-"""max z (1 - σ(z)), rounded up: how far z σ(R z) is from ReLU(z), times R."""
 DEAD = 1000.0
 """Minus the score of a token that only fills up a bank; the largest live score is never negative (`Tokens.about`)."""
 

@@ -40,7 +40,8 @@ from ..targets import Target
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
 from .base import Construction, Plan, Wish
-from .heads import RELU_ERROR, Corner, Head, assembled
+from .heads import Corner, Head, assembled
+from .sharpness import RECTIFIER
 
 Floats = npt.NDArray[np.float64]
 
@@ -53,8 +54,8 @@ SHARES = (1.0, 0.5, 0.25, 0.15)
 """The share of the tolerance that each of 1, 2, 3, 4 axes of a product gets."""
 PROVABLE = (0.9, 0.5, 0.3, 0.2)
 """The share of the tolerance that is planned for in so many variables: the closer, the more boxes a proof takes."""
-SAMPLES = (5, 3, 2, 2)
-"""Samples a token along each of so many axes of a product."""
+SAMPLES = (3, 2, 2)
+"""Samples a token along each of 2, 3, 4 axes of a product."""
 UNSEEN = 0.01
 """Interactions smaller than this fraction of the tolerance are left to the proof."""
 RIDGES = (1e-5, 1e-2)
@@ -146,7 +147,7 @@ class _Planner:
             return [whole]
         places = kinks(line, low, high, self.aim)
         steepest = float(np.abs(np.diff(line(np.linspace(low, high, 257)), axis=0)).max()) * 256 / (high - low)
-        sharpness = 2.0 ** np.ceil(np.log2(RELU_ERROR * max(steepest, 1e-300) / (CORNER_SHARE * self.aim)))
+        sharpness = 2.0 ** np.ceil(np.log2(RECTIFIER * max(steepest, 1e-300) / (CORNER_SHARE * self.aim)))
         corners = [Corner(part.project[0], float(place), float(sharpness)) for place in places]
         ends = np.concatenate([part.low, places, part.high])
         before = [np.zeros_like(part.constant), *line(places)] if len(places) else [np.zeros_like(part.constant)]
@@ -192,7 +193,7 @@ def _head(target: Target, summand: Summand, dtype: str) -> Head:
     """Round the keys, sample on a product of points, and solve for the values, one axis after the other."""
     axes = _exact_axes(summand.axes, dtype)
     if len(axes) > 1:
-        axes = tuple(axis.thinned(SAMPLES[len(axes) - 1] * axis.size + 1) for axis in axes)
+        axes = tuple(axis.thinned(SAMPLES[len(axes) - 2] * axis.size + 1) for axis in axes)
     rows = _product([axis.samples for axis in axes])  # (S, r)
     values = summand.part.values(target, rows).reshape(*(len(axis.samples) for axis in axes), -1)  # (S_1, ..., S_r, m)
     for k, axis in enumerate(axes):
