@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -84,6 +85,40 @@ def test_equal_and_mirrored_units_count_once():
         layer.weight[3], layer.bias[3] = 0.0, 0.0
     module = torch.nn.Sequential(layer, torch.nn.ReLU(), torch.nn.Linear(4, 2))
     assert af.compile(module, [(-1, 1)] * 3, 1e-6).certificate.bound <= 1e-6
+
+
+DEEP = [(3, 6, 5, 1), (6, 4, 7, 2), (5, 2, 17, 10, 2), (1, 17, 11, 2), (7, 14, 19, 12, 3), (6, 7, 5, 17, 17, 2)]
+
+
+def deep_network(widths: tuple[int, ...], seed: int) -> torch.nn.Module:
+    """Rectifiers with normal weights; a third of them switch nowhere, or by a hair only."""
+    rng, layers = np.random.default_rng(seed), []
+    for inputs, units in pairwise(widths):
+        linear = torch.nn.Linear(inputs, units).double()
+        weight = rng.normal(size=(units, inputs)) / inputs**0.5
+        hair = rng.choice([-1, 1], units) * np.abs(weight).sum(axis=1) + 10.0 ** rng.uniform(-12, -1, units)
+        bias = np.where(rng.random(units) < 1 / 3, hair, rng.normal(size=units))
+        with torch.no_grad():
+            linear.weight.copy_(torch.tensor(weight))
+            linear.bias.copy_(torch.tensor(bias))
+        layers += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("widths", DEEP, ids=str)
+def test_units_that_never_switch_do_no_harm(widths, seed):
+    """The network reads such a unit as its affine form, and so must the target."""
+    module, box = deep_network(widths, seed), [(-1, 1)] * widths[0]
+    net = af.compile(module, box, 1e-6)
+    assert net.certificate.proved
+    assert net.certificate.effort["boxes"] == 1
+    soft = af.compile(module, box, 1e9, construction="relu", options={"R": 16.0})  # errors that points can see
+    rng = np.random.default_rng(seed)
+    X = np.vstack([rng.uniform(-1, 1, (2000, widths[0])), rng.choice([-1.0, 1.0], (200, widths[0]))])
+    with torch.no_grad():
+        wanted = module(torch.tensor(X)).numpy()
+    assert 1e-5 < np.abs(soft(X) - wanted).max() <= soft.certificate.bound
 
 
 def test_a_tampered_file_is_not_proved_again(tmp_path):

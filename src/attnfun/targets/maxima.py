@@ -3,6 +3,9 @@
 Every such function is `outputs(1, x, M)` with affine outputs and `M_g = max_j form_gj(1, x, M_1, ..., M_{g-1})`: a
 rectifier is `max(0, z)`, a clip is `z + max(0, a - z) - max(0, z - b)`. x and the maxima together are the *references*:
 a proof writes every feature of a network as an affine form of them, plus what it is off.
+
+Where one form of a maximum leads everywhere, or but for a little, the network may read that form alone. So that both
+ways of writing are one, such a maximum is `lead + r`, and the reference is r, which is (nearly) zero.
 """
 
 from __future__ import annotations
@@ -15,6 +18,11 @@ import numpy as np
 from ..interval.directed import ULP
 from ..interval.forms import Forms, Frame
 from .base import Floats
+
+LITTLE = 1e-3
+"""A form leads a maximum if no other exceeds it by more than this fraction of the maximum's range."""
+CLOSEST = 4
+"""Maxima of the function that are compared with one of the network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,13 +38,14 @@ class Maxima:
     """The maxima of a function, and its outputs."""
 
     groups: Forms  # (G, N): the forms of each maximum
+    leads: Forms  # (G,): each maximum is its lead, which may be zero, and a reference
     outputs: Forms  # (m,)
     inputs: int
-    """D; references D + g are the maxima."""
+    """D; references D + g belong to the maxima."""
 
     @property
     def frame(self) -> Frame:
-        """Ranges of (1, x, M)."""
+        """Ranges of (1, x, r)."""
         return self.outputs.frame
 
     @cached_property
@@ -73,19 +82,20 @@ class Maxima:
 
     def _plus(self, form: Forms, group: int, scale: float) -> Forms:
         """`form + scale * M_group`."""
-        place = 1 + self.inputs + group
-        coefficients = form.coefficients.copy()
-        coefficients[place] += scale
-        return Forms(coefficients, form.slack + ULP * abs(coefficients[place]) * self.frame.sizes[place], self.frame)
+        return form + _with_reference(self.leads[group], 1 + self.inputs + group).scaled(scale)
 
     def _similar(self, mine: Floats) -> list[int]:
-        """Groups worth a comparison: all if they are few, else the one with the most similar direction."""
+        """The few groups with the most similar directions."""
         centred, norms = self._directions
-        if len(norms) <= 4:
-            return list(range(len(norms)))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            likeness = np.abs(np.einsum("gv,v->g", centred[:, 0], mine[0])) / norms  # (G,)
-        return [int(np.nan_to_num(likeness).argmax())]
+        likeness = np.abs(centred[:, 0] @ mine[0]) / np.where(norms > 0, norms, np.inf)  # (G,)
+        return np.argsort(-np.nan_to_num(likeness), kind="stable")[:CLOSEST].tolist()
+
+
+def _with_reference(lead: Forms, place: int) -> Forms:
+    """`lead + r`, r the reference at a place of its own."""
+    coefficients = lead.coefficients.copy()
+    coefficients[place] = 1.0
+    return Forms(coefficients, lead.slack, lead.frame)
 
 
 def _distances(a: Floats, b: Floats) -> Floats:
@@ -100,6 +110,7 @@ class References:
         self.inputs = len(low)
         self.lo, self.hi = (np.concatenate([[1.0], end, np.zeros(maxima)]) for end in (low, high))
         self.groups: list[Forms] = []  # (N,) each
+        self.leads: list[Forms] = []  # () each
         self.known: dict[bytes, int] = {}
 
     @property
@@ -117,37 +128,55 @@ class References:
         References must be few, as proofs take them for independent: with `d = b - a`, `max(a, b)` is `a + max(0, d)`
         or `b + max(0, -d)`, so a pair whose d or -d was met before is an affine form of the earlier reference.
         """
-        forms = on_frame(forms, self)
-        rows, slack, range_ = [], [], forms.range
-        for group, pieces in enumerate(forms.coefficients):
-            steps = pieces[1:] - pieces[0] + 0.0  # (N-1, 1+P); -0.0 is 0.0
+        found = []
+        for pieces in (on_frame(forms, self)[group] for group in range(len(forms.slack))):
+            steps = pieces.coefficients[1:] - pieces.coefficients[0] + 0.0  # (N-1, 1+P); -0.0 is 0.0
             same, mirrored = self.known.get(steps.tobytes()), self.known.get((0.0 - steps).tobytes())
-            if same is None and (mirrored is None or len(pieces) != 2):
-                place = 1 + self.inputs + len(self.groups)
-                self.lo[place], self.hi[place] = range_.lo[group].max(), range_.hi[group].max()
+            if same is not None:
+                found.append(self._from_earlier(pieces, same, 0))
+            elif mirrored is not None and len(pieces.slack) == 2:
+                found.append(self._from_earlier(pieces, mirrored, 1))
+            else:
                 self.known[steps.tobytes()] = len(self.groups)
-                self.groups.append(forms[group])
-                rows.append(np.eye(1, len(self.lo), place)[0])
-                slack.append(0.0)
-                continue
-            number, other = (same, 0) if same is not None else (mirrored, 1)
-            earlier = self.groups[number]  # type: ignore[index]
-            rest = forms[group, other] - on_frame(earlier, self)[0]
-            row = rest.coefficients.copy()
-            row[1 + self.inputs + number] += 1.0  # type: ignore[operator]
-            rows.append(row)
-            sizes = float(forms.terms[group].max() + on_frame(earlier, self).terms.max())
-            slack.append(
-                float(rest.slack) + 2 * float(forms.slack[group].max() + earlier.slack.max()) + 4 * ULP * sizes
-            )
-        return Forms(np.array(rows), np.array(slack), self.frame)
+                found.append(self._new(pieces))
+        slack = np.array([float(form.slack) for form in found])
+        return Forms(np.array([form.coefficients for form in found]), slack, self.frame)
+
+    def _new(self, pieces: Forms) -> Forms:
+        """A reference r with `max = lead + r`; forms (N,) -> ().
+
+        Let the largest exceed form k by at most `gap`. If that is little, the lead is form k as written, without its
+        slack, so that r is in `[-slack_k, gap]`; otherwise r is the maximum itself.
+        """
+        place = 1 + self.inputs + len(self.groups)
+        range_ = pieces.range
+        first = int(range_.lo.argmax())
+        low, high = float(range_.lo.max()), float(range_.hi.max())
+        gap = max(float((pieces - pieces[first : first + 1]).range.hi.max()), 0.0)
+        leading = gap <= LITTLE * (high - low)
+        lead = Forms.exact(pieces.coefficients[first] * leading, pieces.frame)  # ()
+        self.lo[place], self.hi[place] = (-float(pieces.slack[first]), gap) if leading else (low, high)
+        self.groups.append(pieces)
+        self.leads.append(lead)
+        return _with_reference(lead, place)
+
+    def _from_earlier(self, pieces: Forms, number: int, other: int) -> Forms:
+        """The maximum of forms (2,) or (N,) that differ from those of an earlier maximum by one form; ()."""
+        earlier = on_frame(self.groups[number], self)
+        maximum = _with_reference(on_frame(self.leads[number], self), 1 + self.inputs + number)
+        total = pieces[other] - earlier[0] + maximum
+        apart = 2 * float(pieces.slack.max() + earlier.slack.max())
+        apart += 4 * ULP * float(pieces.terms.max() + earlier.terms.max())
+        return Forms(total.coefficients, total.slack + apart, self.frame)
 
     def finished(self, outputs: Forms) -> Maxima:
         """The function with these outputs (m,)."""
         frame, count = self.frame, len(self.groups[0].slack) if self.groups else 2
         coefficients = np.array([group.coefficients for group in self.groups]).reshape(-1, count, len(self.lo))
         slack = np.array([group.slack for group in self.groups]).reshape(-1, count)
-        return Maxima(Forms(coefficients, slack, frame), on_frame(outputs, self), self.inputs)
+        leads = np.array([lead.coefficients for lead in self.leads]).reshape(-1, len(self.lo))
+        groups, exact = Forms(coefficients, slack, frame), Forms.exact(leads, frame)
+        return Maxima(groups, exact, on_frame(outputs, self), self.inputs)
 
 
 def on_frame(forms: Forms, references: References) -> Forms:
