@@ -68,8 +68,7 @@ def compile(
     lipschitz : a declared Lipschitz constant (Euclidean); the function is then a black box.
     proof : False for an estimate only.
     outside : what calls do with points outside the domain: "raise", "clip" or "allow".
-    seed : for the points that are sampled. Equal calls give equal results, except with `spectral`, whose tokens are
-        polished by a library routine that does not repeat its last digits.
+    seed : for the points that are sampled. Equal calls give equal results.
     progress : called with a `Progress` after each round of a proof.
     executor : any `concurrent.futures.Executor` to share the work of a proof; the result is the same.
     checkpoint : a folder where an interrupted proof leaves its state; the same call goes on from it.

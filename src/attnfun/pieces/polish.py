@@ -3,8 +3,8 @@
 Any slopes and offsets make a legal head. For given ones the best values solve a linear problem (`solve.py`), so only
 slopes and offsets p are unknowns of a nonlinear least-squares problem with residual `r(p) = W(p) v(p) - f`. Kaufman's
 Jacobian `(I - Q Qᵀ) (∂W v)`, Q an orthonormal basis of the columns of W, leaves out a term that vanishes with the
-residual; with `y = W v` a score moves the output by `∂y/∂s_j = w_j (v_j - y)`. MINPACK's Levenberg-Marquardt does the
-rest; the directions that change nothing (a common slope, a common offset) are harmless to it.
+residual; with `y = W v` a score moves the output by `∂y/∂s_j = w_j (v_j - y)`. Levenberg-Marquardt (`least_squares.py`)
+does the rest; the directions that change nothing (a common slope, a common offset) are harmless to it.
 
 Least squares is not the largest error. Between runs the samples are reweighted towards the worst ones (Lawson).
 """
@@ -12,11 +12,11 @@ Least squares is not the largest error. Between runs the samples are reweighted 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .least_squares import least_squares
 from .solve import Solution, solved
 from .tokens import Tokens
 
@@ -26,7 +26,6 @@ ROUNDINGS = 4
 """Roundings of a score that count."""
 FARTHEST = 1e6
 """Largest move of a token, in spreads and in score."""
-EXACT = {"ftol": 1e-15, "xtol": 1e-15, "gtol": 1e-15}
 SMALLEST_WEIGHT = 0.05
 
 
@@ -74,37 +73,33 @@ class Task:
         start, free = Local.of(tokens, self.samples), tokens.size * (tokens.slopes.shape[1] + 1)
         if self.data.size < free:
             return self.fit(tokens)
-        scale = np.sqrt(self.emphasis / len(self.samples))[:, None]
-        data, rows = scale * self.data, len(self.samples)
-        last: dict[bytes, tuple[Solution, Floats]] = {}
+        found = least_squares(lambda move: Moved(self, start, move), np.zeros(free), steps)
+        return self.fit(start.moved(found).about(np.zeros(tokens.slopes.shape[1])))
 
-        def at(p: Floats) -> tuple[Solution, Floats]:
-            key = p.tobytes()
-            if key not in last:
-                last.clear()
-                solution = Solution.of(scale * start.moved(p).weights(self.samples), self.ridge)
-                last[key] = solution, solution.values(data)
-            return last[key]
 
-        def residual(p: Floats) -> Floats:
-            solution, values = at(p)
-            return np.concatenate([solution.weights @ values - data, self.ridge * values]).ravel()
+class Moved:
+    """Tokens after a move, with the values that fit them best."""
 
-        def jacobian(p: Floats) -> Floats:
-            solution, values = at(p)
-            away = values.T - (solution.weights @ values / scale)[:, :, None]  # (S, C, N)
-            by_score = solution.weights[:, None] * away  # (S, C, N)
-            by_slope = by_score[..., None] * start.reach(self.samples)[:, None]  # (S, C, N, r)
-            moved = np.concatenate([by_slope.reshape(rows, -1, free - tokens.size), by_score], axis=2).reshape(rows, -1)
-            across = -solution.left @ (solution.left[:rows].T @ moved)  # (S+N, C*free)
-            across[:rows] += moved
-            return across.reshape(-1, free)
+    def __init__(self, task: Task, start: Local, move: Floats) -> None:
+        self.task, self.start = task, start
+        self.scale = np.sqrt(task.emphasis / len(task.samples))[:, None]  # (S, 1) or (1, 1)
+        self.solution = Solution.of(self.scale * start.moved(move).weights(task.samples), task.ridge)
+        data = self.scale * task.data  # (S, C)
+        self.values = self.solution.values(data)  # (N, C)
+        self.output = self.solution.weights @ self.values  # (S, C)
+        self.residual = np.concatenate([self.output - data, task.ridge * self.values]).ravel()  # ((S+N) C,)
 
-        from scipy import optimize
-
-        solve: Any = optimize.least_squares  # its annotations know `jac` as a name only
-        found = solve(residual, np.zeros(free), jacobian, method="lm", x_scale="jac", max_nfev=steps, **EXACT)
-        return self.fit(start.moved(found.x).about(np.zeros(tokens.slopes.shape[1])))
+    def jacobian(self) -> Floats:
+        """Kaufman's, ((S+N) C, N r + N)."""
+        samples, weights = self.task.samples, self.solution.weights
+        by_score = weights[:, None] * (self.values.T - (self.output / self.scale)[:, :, None])  # (S, C, N)
+        by_slope = by_score[..., None] * self.start.reach(samples)[:, None]  # (S, C, N, r)
+        moved = np.concatenate([by_slope.reshape(*by_score.shape[:2], -1), by_score], axis=2)  # (S, C, free)
+        free, rows, left = moved.shape[2], len(samples), self.solution.left
+        moved = moved.reshape(rows, -1)  # (S, C*free)
+        across = -left @ (left[:rows].T @ moved)  # (S+N, C*free)
+        across[:rows] += moved
+        return across.reshape(-1, free)
 
 
 @dataclass(frozen=True, eq=False)
