@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.domain import as_box
+from attnfun.pieces.banks import bank_for
 from attnfun.pieces.kinks import kinks
+from attnfun.pieces.least_squares import least_squares
 from attnfun.pieces.parts import parts_of
 from attnfun.pieces.potentials import Mesh
 from attnfun.pieces.singularities import survey
@@ -44,6 +46,49 @@ def test_low_precision_gets_values_it_can_bear():
     )
     assert net.certificate.bound <= 3e-4
     assert net.summary().largest_value < exact.summary().largest_value
+
+
+@pytest.mark.parametrize(
+    ("function", "low", "high", "most"),
+    [
+        (np.exp, -10, 5, 24),
+        (np.log, 0.01, 100, 60),
+        (np.reciprocal, 0.01, 100, 60),
+        (np.sqrt, 1e-4, 100, 50),
+        (np.square, -6, 6, 8),
+        (np.sin, -20, 20, 30),
+        (np.tanh, -8, 8, 2),
+        (lambda x: np.stack([np.sin(x), np.cos(x)], axis=1), 0, 3, 16),
+        (np.zeros_like, 0, 1, 1),
+    ],
+)
+def test_primitives_take_few_tokens_of_moderate_value(function, low, high, most):
+    points = np.linspace(low, high, 10_001)
+    truth = function(points).reshape(len(points), -1)
+    scale = np.abs(truth).max() or 1.0
+    bank = bank_for(function, low, high, 1e-8 * scale)
+    assert np.abs(bank(points) - truth).max() <= 1.05e-8 * scale
+    assert bank.tokens.size <= most
+    assert np.abs(bank.values).max() <= 1e3 * scale
+
+
+def test_least_squares_finds_a_minimum_and_repeats_itself_wherever_arrays_lie():
+    class Rosenbrock:
+        def __init__(self, point):
+            self.point = point
+            self.residual = np.array([10 * (point[1] - point[0] ** 2), 1 - point[0]])
+
+        def jacobian(self):
+            return np.array([[-20 * self.point[0], 10.0], [-1.0, 0.0]])
+
+    assert least_squares(Rosenbrock, np.array([-1.2, 1.0]), 60) == pytest.approx([1, 1], abs=1e-10)
+    places = np.empty(100)
+    found = []
+    for shift in range(4):
+        start = places[shift : shift + 2]
+        start[:] = -1.2, 1.0
+        found.append(least_squares(Rosenbrock, start, 9))
+    assert all(np.array_equal(found[0], other) for other in found)
 
 
 def test_a_size_can_be_asked_for():

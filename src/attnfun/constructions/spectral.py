@@ -32,7 +32,7 @@ from ..errors import InputError
 from ..network import Network
 from ..network.network import rounded
 from ..pieces.kinks import kinks
-from ..pieces.lines import Axis, Search
+from ..pieces.lines import Axis, Search, representable
 from ..pieces.parts import Part, parts_of
 from ..pieces.singularities import Line, survey
 from ..pieces.slopes import paper_tokens, sampled_slopes
@@ -59,8 +59,8 @@ SAMPLES = (3, 2, 2)
 UNSEEN = 0.01
 """Interactions smaller than this fraction of the tolerance are left to the proof."""
 RIDGES = (1e-5, 1e-2)
-"""Penalty on values as a fraction of the tolerance, for one head of one variable and for all else: large values make
-long proofs."""
+"""Penalty on values as a fraction of the tolerance, beside the largest value of the function, for one head of one
+variable and for all else: large values make long proofs."""
 CORNER_SHARE = 0.02
 """The fraction of the tolerance that corners may cost."""
 FINEST_TOLERANCE = 1e-10
@@ -177,7 +177,7 @@ class _Planner:
         """The smallest axis that reaches `aim`, or the best one of the size asked for; and its error."""
         line = self.line(part, axis)
         seen = survey(line, float(part.low[axis]), float(part.high[axis]), aim)
-        ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim
+        ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / seen.scale
         search = Search(line, seen.mesh(), aim, self.unit, ridge, alone=part.rank == 1)
         return search.smallest(most) if self.tokens is None else search.sized(most)
 
@@ -191,7 +191,7 @@ def _asked(wish: Wish) -> int:
 
 def _head(target: Target, summand: Summand, dtype: str) -> Head:
     """Round the keys, sample on a product of points, and solve for the values, one axis after the other."""
-    axes = _exact_axes(summand.axes, dtype)
+    axes = representable(summand.axes, dtype)
     if len(axes) > 1:
         axes = tuple(axis.thinned(SAMPLES[len(axes) - 2] * axis.size + 1) for axis in axes)
     rows = _product([axis.samples for axis in axes])  # (S, r)
@@ -213,10 +213,3 @@ def _head(target: Target, summand: Summand, dtype: str) -> Head:
 def _product(columns: list[Floats]) -> Floats:
     """All combinations of entries, the last column fastest, (ΠN_k, r)."""
     return np.stack([column.ravel() for column in np.meshgrid(*columns, indexing="ij")], axis=1)
-
-
-def _exact_axes(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
-    """Axes whose keys are representable, sums of offsets included, so that the softmax factors exactly."""
-    largest = sum(float(np.abs(axis.tokens.offsets).max()) for axis in axes)
-    quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - BITS[dtype])
-    return tuple(axis.rounded(dtype, quantum) for axis in axes)

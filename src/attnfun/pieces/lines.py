@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import round_to
+from ..dtypes import BITS, round_to
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
 from .singularities import Line
@@ -15,57 +15,49 @@ from .solve import NOISE, solved
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
-Shapes = tuple[tuple[float, int], ...]
 
-SIZES = (
-    1,
-    2,
-    3,
-    4,
-    6,
-    8,
-    10,
-    12,
-    14,
-    16,
-    20,
-    24,
-    28,
-    32,
-    40,
-    48,
-    56,
-    64,
-    72,
-    80,
-    96,
-    112,
-    128,
-    160,
-    192,
-    256,
-    320,
-    384,
-)
-"""Token counts to try."""
-SHAPES = ((0.3, 2), (0.5, 1), (1.0, 1), (0.2, 3))
-"""Sharpness γ and ghosts to start from."""
-FEWEST = 33
-"""Points sampled at least."""
-SAMPLES = 10
-"""Points a token; every other one is a check."""
-SURE, LARGE, LARGEST = 6, 20, 96
-"""Sizes from which on errors predict the next size, fewer shapes are tried, and nothing is polished."""
-HASTE = 0.7
-CLOSE = 0.1
-"""Sizes that differ by this fraction are as good as equal."""
+UNPOLISHED = ((0.5, 4), (0.3, 6), (0.2, 3))
+"""Sharpness γ and ghosts that do well without polish."""
+STARTS = ((0.5, 3), (1.0, 1), (0.3, 3), (0.5, 2))
+"""Those to start polishing from, most promising first."""
+FEW, FEW_STARTS = 6, ((0.3, 2), (0.5, 1), (1.0, 1), (0.2, 3))
+"""The same below so many tokens."""
+TINY = (1, 2, 3)
+"""Sizes always tried: some functions are heads of two tokens."""
+SMALLEST, GROWTH, SHARE = 8, 1.25, 0.45
+"""Unpolished sizes grow from here by this factor; polished ones are tried from this share of what was needed."""
+LARGEST = 96
+"""No more tokens than this are polished."""
+PER_DIGIT, SHRINK = 0.12, 0.7
+"""Expected growth for each missing digit; the factor to the next smaller size."""
+FEWEST_POINTS, POINTS = 33, 10
+"""Points sampled at least, and for each token; every other one is a check."""
 PATIENCE, CONVERGING = 4, 0.01
 """Sizes tried without a better error before giving up, once the error is this fraction of the functions."""
+HOPELESS, NEARLY = 1e3, 3.0
+"""Multiples of the aim: polishing does not go on above the first, the worst samples get emphasis below the second."""
 NEGLIGIBLE = 0.1
 """Mixtures of functions this small beside the aim are left out."""
-STEPS = 25
-BURSTS = 4
-"""Polishing goes on while a burst of STEPS halves the error."""
+
+
+@dataclass(frozen=True)
+class Care:
+    """How much work goes into saving tokens."""
+
+    starts: int
+    """Shapes to polish from."""
+    steps: int
+    """Evaluations in a burst of polishing."""
+    bursts: int
+    """Bursts, as long as each gains a factor of `WORTHWHILE`, and as many with emphasis."""
+    close: float
+    """Sizes that differ by this fraction are as good as equal."""
+
+
+THOROUGH = Care(starts=4, steps=25, bursts=4, close=0.1)
+QUICK = Care(starts=2, steps=15, bursts=2, close=0.25)
+"""A quarter of the time, a third more tokens."""
+WORTHWHILE = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,38 +91,90 @@ class Axis:
         return solved(weights, data, self.ridge, self.emphasis)
 
 
+def representable(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
+    """Axes whose keys are numbers of `dtype`, sums of offsets included, so that the softmax factors exactly."""
+    largest = sum(float(np.abs(axis.tokens.offsets).max()) for axis in axes)
+    quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - BITS[dtype])
+    return tuple(axis.rounded(dtype, quantum) for axis in axes)
+
+
 class Search:
     """Looks for a small bank on one line, for functions that are sampled as needed."""
 
-    def __init__(self, line: Line, mesh: Mesh, aim: float, unit: float, least_ridge: float, alone: bool) -> None:
+    def __init__(
+        self, line: Line, mesh: Mesh, aim: float, unit: float, least_ridge: float, alone: bool, care: Care = THOROUGH
+    ) -> None:
         """Functions `line`: (S,) -> (S, C); the error wanted; the unit roundoff of the deployed arithmetic.
 
         Values are penalised by `least_ridge` at least, more if the arithmetic asks for it (`solve.py`).
         Samples may be emphasised only if the line is `alone`, not an axis of a product.
         """
         self.line, self.mesh, self.aim, self.unit = line, mesh, aim, unit
-        self.least_ridge, self.alone = least_ridge, alone
+        self.least_ridge, self.alone, self.care = least_ridge, alone, care
         self.origin = mesh.origin
-        self.points = mesh.points(FEWEST)
+        self.points = mesh.points(FEWEST_POINTS)
         self.values = line(self.points)
 
     def smallest(self, most: int) -> tuple[Axis, float]:
         """The smallest axis found that reaches the aim, or the best one with at most `most` tokens, and its error."""
-        tried, shapes = [self.best(1, SHAPES)[0]], SHAPES
-        while tried[-1].error > self.aim and (size := self.next_size(tried)) <= most:
-            fit, shapes = self.best(size, shapes)
-            tried.append(fit)
-            best = min(fit.error for fit in tried)
-            if best < min(CONVERGING * np.abs(self.values).max(), *(fit.error for fit in tried[-PATIENCE:])):
-                break
-        best = min(tried, key=lambda fit: (fit.error > self.aim, fit.error))
-        if best.error <= self.aim:
-            best = self.shrunk(best, max((fit.tokens.size for fit in tried if fit.error > self.aim), default=0), shapes)
+        tried = list[Fit]()
+        for size in TINY[:most]:
+            tried.append(self.polished(size))
+            if tried[-1].error <= self.aim:
+                return self.axis(tried[-1]), tried[-1].error
+        tried.append(self.unpolished(most))
+        size = max(TINY[-1] + 1, min(int(SHARE * tried[-1].tokens.size), LARGEST // 2))
+        while size <= most:
+            tried.append(self.polished(size))
+            size = self.next_size(tried, most)
+        best = min(tried, key=self.preference)
         return self.axis(best), best.error
+
+    def preference(self, fit: Fit) -> tuple[bool, float]:
+        """Fits that reach the aim come first, by their size; then the others, by their error."""
+        reached = fit.error <= self.aim
+        return not reached, fit.tokens.size if reached else fit.error
+
+    def next_size(self, tried: list[Fit], most: int) -> int:
+        """A size between the largest that fails and the smallest that does; beyond `most` if there is nothing to try.
+
+        The error is expected to fall by a digit for every `PER_DIGIT` more tokens.
+        """
+        best = min(tried, key=self.preference)
+        reached, size = best.error <= self.aim, best.tokens.size
+        short = [fit for fit in tried if fit.error > self.aim and not (reached and fit.tokens.size > size)]
+        last = max(short, key=lambda fit: fit.tokens.size)
+        grown = last.tokens.size * (1 + PER_DIGIT * min(max(np.log10(last.error / self.aim), 1.0), 5.0))
+        if not reached:
+            return most + 1 if self.stalled(tried) or last.tokens.size >= LARGEST else int(np.ceil(grown))
+        if size - last.tokens.size <= max(1, self.care.close * size):
+            return most + 1
+        return min((size + last.tokens.size) // 2, int(np.ceil(max(grown, SHRINK * size))))
+
+    def stalled(self, tried: list[Fit]) -> bool:
+        """Do errors no longer fall?"""
+        best = min(fit.error for fit in tried)
+        return best < min(CONVERGING * np.abs(self.values).max(), *(fit.error for fit in tried[-PATIENCE:]))
+
+    def unpolished(self, most: int) -> Fit:
+        """The smallest bank whose potential needs no polish, or the best one if errors stop falling."""
+        tried, size = list[Fit](), min(SMALLEST, most)
+        while size <= most:
+            shapes = [shape for shape in UNPOLISHED if size > 2 * shape[1]] or [UNPOLISHED[-1]]
+            tried.append(min((self.start(size, shape) for shape in shapes), key=lambda fit: fit.error))
+            if tried[-1].error <= self.aim or self.stalled(tried):
+                break
+            size = int(np.ceil(GROWTH * size))
+        return min(tried, key=self.preference)
+
+    def start(self, size: int, shape: tuple[float, int]) -> Fit:
+        """The potential's own tokens."""
+        tokens = self.mesh.tokens(size, *shape).about(np.array([self.origin]))
+        return self.task(tokens).fit(tokens)
 
     def sized(self, size: int) -> tuple[Axis, float]:
         """The best axis of one size, and its error."""
-        fit, _ = self.best(size, SHAPES)
+        fit = min(self.polished(size), self.start(size, UNPOLISHED[0]), key=lambda fit: fit.error)
         return self.axis(fit), fit.error
 
     def axis(self, fit: Fit) -> Axis:
@@ -138,64 +182,42 @@ class Search:
         samples = np.clip(fit.task.samples[:, 0] + self.origin, self.mesh.low, self.mesh.high)
         return Axis(self.mesh, fit.tokens, self.origin, fit.task.ridge, samples, fit.task.emphasis)
 
-    def next_size(self, tried: list[Fit]) -> int:
-        """Errors fall geometrically with the size: go most of the way to where the aim is expected."""
-        size, error = tried[-1].tokens.size, tried[-1].error
-        ahead = [other for other in SIZES if other > size] or [2 * size]
-        if size < SURE or error >= tried[-2].error:
-            return ahead[0]
-        rate = np.log(tried[-2].error / error) / (size - tried[-2].tokens.size)
-        expected = size + HASTE * np.log(error / self.aim) / rate
-        return max((other for other in ahead if other <= min(expected, 2 * size)), default=ahead[0])
+    def polished(self, size: int) -> Fit:
+        """The best bank of one size: a burst of polishing from each start, then more for the best."""
+        starts = FEW_STARTS if size < FEW else [shape for shape in STARTS if size > 2 * shape[1] + 1]
+        return self.improved(
+            min((self.explored(size, shape) for shape in starts[: self.care.starts]), key=lambda fit: fit.error)
+        )
 
-    def shrunk(self, best: Fit, failed: int, shapes: Shapes) -> Fit:
-        """Bisect between a size that failed and one that did not."""
-        while best.tokens.size - failed > max(1, CLOSE * best.tokens.size):
-            size = (best.tokens.size + failed) // 2
-            fit, shapes = self.best(size, shapes)
-            best, failed = (fit, failed) if fit.error <= self.aim else (best, size)
-        return best
-
-    def best(self, size: int, shapes: Shapes) -> tuple[Fit, Shapes]:
-        """The best polished bank of one size, and the shapes to try next, best first."""
-        chosen = tuple(shape for shape in shapes if size < SURE or size - 1 > 2 * shape[1])
-        chosen = chosen[:2] if size >= LARGE else chosen
-        fits = {shape: self.explore(size, shape) for shape in chosen}
-        order = sorted(chosen, key=lambda shape: fits[shape].error)
-        others = tuple(shape for shape in SHAPES if shape not in order)
-        return self.improve(fits[order[0]]), (*order, *others)
-
-    def explore(self, size: int, shape: tuple[float, int]) -> Fit:
+    def explored(self, size: int, shape: tuple[float, int]) -> Fit:
         """One burst of polishing from the potential's own tokens."""
-        tokens = self.mesh.tokens(size, *shape).about(np.array([self.origin]))
-        task = self.task(tokens)
-        start = task.fit(tokens)
-        return task.polished(tokens, STEPS) if self.worth(start) else start
+        start = self.start(size, shape)
+        return start.task.polished(start.tokens, self.care.steps) if self.worth(start) else start
 
     def worth(self, fit: Fit) -> bool:
         """Is polishing needed, possible and affordable?"""
         return fit.error > self.aim and 1 < fit.tokens.size <= LARGEST
 
-    def improve(self, fit: Fit) -> Fit:
+    def improved(self, fit: Fit) -> Fit:
         """More bursts, then emphasis on the worst samples if that may be enough."""
-        task = self.task(fit.tokens)
-        for _ in range(BURSTS):
-            if not self.worth(fit):
+        task, steps = self.task(fit.tokens), self.care.steps
+        for _ in range(self.care.bursts):
+            if not self.worth(fit) or fit.error > HOPELESS * self.aim:
                 return fit
-            before, fit = fit, min(fit, task.polished(fit.tokens, STEPS), key=lambda fit: fit.error)
-            if fit.error > before.error / 2:
+            before, fit = fit, min(fit, task.polished(fit.tokens, steps), key=lambda fit: fit.error)
+            if fit.error > before.error / WORTHWHILE:
                 break
         emphasis = np.ones(len(task.samples))
-        for _ in range(BURSTS):
-            if not self.worth(fit) or fit.error > 3 * self.aim or not self.alone:
+        for _ in range(self.care.bursts):
+            if not self.worth(fit) or fit.error > NEARLY * self.aim or not self.alone:
                 break
             emphasis = lawson(emphasis, fit.at_samples)
-            fit = min(fit, replace(task, emphasis=emphasis).polished(fit.tokens, STEPS // 3), key=lambda fit: fit.error)
+            fit = min(fit, replace(task, emphasis=emphasis).polished(fit.tokens, steps // 3), key=lambda fit: fit.error)
         return fit
 
     def task(self, tokens: Tokens) -> Task:
         """Samples and checks, enough for so many tokens."""
-        wanted = max(FEWEST, 2 ** int(np.ceil(np.log2(SAMPLES * tokens.size))) + 1)
+        wanted = max(FEWEST_POINTS, 2 ** int(np.ceil(np.log2(POINTS * tokens.size))) + 1)
         while len(self.points) < wanted:
             points = self.mesh.points(2 * len(self.points) - 1)
             points[::2] = self.points

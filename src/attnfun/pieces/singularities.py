@@ -50,7 +50,7 @@ class Survey:
     high: float
     poles: Complexes
     scale: float
-    """Largest absolute value."""
+    """Largest absolute value, or 1 if there is none but zero."""
 
     @property
     def rough(self) -> bool:
@@ -95,7 +95,7 @@ def survey(line: Line, low: float, high: float, aim: float) -> Survey:
         scale = max(scale, float(np.abs(values).max()))
         if wrong <= max(aim, 1e-13 * scale) * np.abs(mixture).sum():
             break
-    return Survey(low, high, _genuine(fit, low, high, tolerance * scale), scale)
+    return Survey(low, high, _genuine(fit, low, high, tolerance * scale), scale or 1.0)
 
 
 def _rational(points: Floats, values: Floats, tolerance: float) -> AAA:
