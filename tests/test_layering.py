@@ -24,6 +24,7 @@ ORDER = [
     "compiled",
     "plots",
     "pipeline",
+    "incontext",
     "__init__",
     "cli",
 ]

@@ -6,6 +6,8 @@
 True
 """
 
+from typing import Any
+
 from ._version import __version__
 from .certificates import Certificate, Progress
 from .compiled import Compiled, load
@@ -35,6 +37,16 @@ __all__ = [
     "TruncatedLinear",
     "__version__",
     "compile",
+    "incontext",
     "load",
     "partition",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`af.incontext` needs scikit-learn, so it is imported when it is first used."""
+    if name == "incontext":
+        import importlib
+
+        return importlib.import_module(".incontext", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..dtypes import held_in, round_to
 from ..network import Affine, Attention, Network, Softmax
+from . import prompts
 
 Array = npt.NDArray[Any]
 
@@ -24,6 +25,8 @@ BLOCK = 2**17
 
 def run(network: Network, X: Array) -> Array:
     """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
+    if network.length is None:
+        return prompts.run(network, X)
     dtype = held_in(network.dtype)
     X = round_to(X, network.dtype).astype(dtype)
     rows = max(1, BLOCK // _largest(network))
@@ -39,7 +42,7 @@ def run(network: Network, X: Array) -> Array:
 
 def _largest(network: Network) -> int:
     """Numbers that one sequence needs at a time: features of its tokens, or scores of its queries in one head."""
-    length, most = network.length, network.length * network.shape_in[1]
+    length, most = network.rows, network.rows * network.width_in
     for layer in network.layers:
         if isinstance(layer, Attention):
             keys = len(layer.memory) + layer.attends_data * length

@@ -92,9 +92,8 @@ def to_onnx(
     network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...], metadata: dict[str, str]
 ) -> onnx.ModelProto:
     """The network as a checked model, from "points" (batch, *point shape) to "values" (batch, *value shape)."""
-    if network.dtype == "bfloat16":
-        raise InputError("ONNX Runtime has no bfloat16 matrix products on CPU", remedy="Compile in float32 or float64.")
-    graph, length = Graph(network.dtype), network.length
+    check_dtype(network)
+    graph, length = Graph(network.dtype), network.rows
     tokens = graph.reshape("points", -1, *network.shape_in)  # (B, n, d)
     for number, layer in enumerate(network.layers):
         graph.part = f"layers.{number}"
@@ -102,8 +101,8 @@ def to_onnx(
         length = layer.length_out(length)
     graph.reshape(tokens, -1, *value_shape)  # (B, *value shape)
     graph.nodes[-1].output[0] = "values"
-    _check_size(graph)
-    model = _assemble(graph, point_shape, value_shape)
+    check_size(graph)
+    model = assemble(graph, ("points", ["batch", *point_shape]), ("values", ["batch", *value_shape]))
     helper.set_model_props(model, metadata)
     onnx.checker.check_model(model, full_check=True)
     return model
@@ -217,7 +216,14 @@ def _projections(layer: Attention) -> list[tuple[str, Array, Array]]:
     return [("key", layer.key, layer.key_bias[:, None]), ("value", layer.value, layer.value_bias[:, None])]
 
 
-def _check_size(graph: Graph) -> None:
+def check_dtype(network: Network) -> None:
+    """Refuse what runtimes cannot compute in."""
+    if network.dtype == "bfloat16":
+        raise InputError("ONNX Runtime has no bfloat16 matrix products on CPU", remedy="Compile in float32 or float64.")
+
+
+def check_size(graph: Graph) -> None:
+    """Refuse what a file cannot hold."""
     size = sum(array.nbytes for array in graph.weights.values())
     if size > LARGEST:
         raise InputError(
@@ -227,13 +233,14 @@ def _check_size(graph: Graph) -> None:
         )
 
 
-def _assemble(graph: Graph, point_shape: tuple[int, ...], value_shape: tuple[int, ...]) -> onnx.ModelProto:
+def assemble(graph: Graph, given: tuple[str, list[str | int]], result: tuple[str, list[str | int]]) -> onnx.ModelProto:
+    """The model, from and to tensors of these names and shapes."""
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(graph.dtype))
     body = helper.make_graph(
         graph.nodes,
         "attnfun",
-        [helper.make_tensor_value_info("points", kind, ["batch", *point_shape])],
-        [helper.make_tensor_value_info("values", kind, ["batch", *value_shape])],
+        [helper.make_tensor_value_info(given[0], kind, given[1])],
+        [helper.make_tensor_value_info(result[0], kind, result[1])],
         [numpy_helper.from_array(array, name) for name, array in graph.weights.items()],
     )
     return helper.make_model(

@@ -45,6 +45,20 @@ class AttentionNetwork(nn.Module):
         return tokens.reshape(*lead, *self.value_shape)
 
 
+class PromptNetwork(nn.Module):
+    """Layers in order, for sequences of any length."""
+
+    def __init__(self, layers: list[nn.Module]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, n, d) -> (B, n, d')."""
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return tokens
+
+
 class MemoryAttention(nn.Module):
     """Stock multi-head attention whose keys are memory tokens, after the data tokens in self-attention."""
 
@@ -75,11 +89,20 @@ class MemoryAttention(nn.Module):
 
 def to_torch(network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]) -> AttentionNetwork:
     """The network as an `nn.Module` in its own dtype, weights trainable."""
-    length, layers = network.length, []
+    length, layers = network.rows, []
     for layer in network.layers:
         layers.extend(translate(layer, length, getattr(torch, network.dtype)))
         length = layer.length_out(length)
     return AttentionNetwork(layers, network.shape_in, point_shape, value_shape).eval()
+
+
+def prompt_to_torch(network: Network) -> PromptNetwork:
+    """A network for any length as an `nn.Module`; layers that occur many times share their weights."""
+    dtype, made = getattr(torch, network.dtype), {}
+    for layer in network.layers:
+        if id(layer) not in made:
+            made[id(layer)] = translate(layer, 0, dtype)
+    return PromptNetwork([module for layer in network.layers for module in made[id(layer)]]).eval()
 
 
 @singledispatch

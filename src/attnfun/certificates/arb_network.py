@@ -68,7 +68,7 @@ class Wiring:
 def wire(network: Network, domain: Box) -> Wiring:
     """Compose the layers around the attention layer into its scores and values."""
     before, attention, after = _parts(network)
-    length, size = network.length, domain.size
+    length, size = network.rows, domain.size
     tokens = arb_mat(size, 1 + size, [arb(int(j == i + 1)) for i in range(size) for j in range(1 + size)])  # (n*d, 1+D)
     for layer in before:
         tokens = _matrix(layer, length) * tokens + _constant(layer, length, size)

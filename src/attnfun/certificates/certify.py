@@ -139,7 +139,7 @@ def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effo
 
 def _data_scores(network: Network) -> int:
     """Products in the scores between data tokens."""
-    length, most = network.length, 0
+    length, most = network.rows, 0
     for layer in network.layers:
         if isinstance(layer, Attention) and layer.attends_data and length > 1:
             most += layer.heads * length**2 * layer.query.shape[2]

@@ -34,7 +34,7 @@ class Encloser:
 
     def start(self) -> tuple[Focus, ...]:
         """The focus of a single box that nothing is known about: all tokens in play."""
-        length, focus = self.network.length, []
+        length, focus = self.network.rows, []
         for layer in self.network.layers:
             if isinstance(layer, Attention):
                 every = np.arange(len(layer.memory))[None]  # (1, M)

@@ -41,7 +41,7 @@ def bound_by_ridges(target: Target, network: Network, goal: float | None, time_l
         case _:
             raise Unanswerable
     maxima, arithmetic = target.maxima(), ARITHMETIC[network.dtype]
-    every = np.ones(network.length, dtype=bool)
+    every = np.ones(network.rows, dtype=bool)
     state = follow(read_in, initial_state(maxima, network), maxima, every, arithmetic)
     feature, row = _asked(layer, state.forms.varies, state.forms.coefficients[..., 0])
     constants = np.where(state.forms.varies, 0.0, state.forms.coefficients[..., 0])  # (n, d)

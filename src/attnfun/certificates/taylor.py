@@ -62,7 +62,7 @@ class TaylorBounds:
         size = basis(boxes.shape[1], self.degree).size
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
         each = WORK if self.network.is_shallow else longest + 1
-        rows = max(1, ENTRIES // (size * each * self.network.length))
+        rows = max(1, ENTRIES // (size * each * self.network.rows))
         parts = []
         for start in range(0, len(boxes), rows):
             pick = np.arange(start, min(start + rows, len(boxes)))

@@ -16,11 +16,12 @@ from .layers import Affine, Attention, Layer
 class Network:
     """An attention-only network from sequences (n, d) to sequences (n', d').
 
-    Weights are held as float64 and are exactly representable in `dtype`.
+    Weights are held as float64 and are exactly representable in `dtype`. A network whose `length` is None takes
+    sequences of any length; its affine maps act on each token alone.
     """
 
     layers: tuple[Layer, ...]
-    length: int
+    length: int | None
     dtype: str = "float64"
 
     def __post_init__(self) -> None:
@@ -34,19 +35,40 @@ class Network:
                     f"a {after.kind} layer of width {after.width_in} must follow a layer of that width",
                     got=before.width_out,
                 )
+        if self.length is None and any(isinstance(layer, Affine) and layer.left is not None for layer in self.layers):
+            raise InputError(
+                "a network for any length must act on each token alone", got="an affine map that mixes tokens"
+            )
+
+    @property
+    def rows(self) -> int:
+        """The length n; an error for a network that takes any length."""
+        if self.length is None:
+            raise InputError("this needs a network for sequences of one length", got="a network for any length")
+        return self.length
+
+    @property
+    def width_in(self) -> int:
+        """Features d of a token that goes in."""
+        return self.layers[0].width_in
+
+    @property
+    def width_out(self) -> int:
+        """Features d' of a token that comes out."""
+        return self.layers[-1].width_out
 
     @property
     def shape_in(self) -> tuple[int, int]:
         """(n, d)."""
-        return self.length, self.layers[0].width_in
+        return self.rows, self.width_in
 
     @property
     def shape_out(self) -> tuple[int, int]:
         """(n', d')."""
-        length = self.length
+        length = self.rows
         for layer in self.layers:
             length = layer.length_out(length)
-        return length, self.layers[-1].width_out
+        return length, self.width_out
 
     @property
     def attention(self) -> tuple[Attention, ...]:
@@ -75,10 +97,13 @@ class Network:
         return sum(layer.parameters for layer in self.layers)
 
     def __repr__(self) -> str:
-        return (
-            f"Network({self.shape_in} -> {self.shape_out}, {len(self.layers)} layers, "
-            f"{self.heads} heads, {self.tokens} tokens, {self.dtype})"
+        ends = (
+            [("any", self.width_in), ("any", self.width_out)]
+            if self.length is None
+            else [self.shape_in, self.shape_out]
         )
+        shapes = " -> ".join(f"({length}, {width})" for length, width in ends)
+        return f"Network({shapes}, {len(self.layers)} layers, {self.heads} heads, {self.tokens} tokens, {self.dtype})"
 
 
 def rounded(layer: Layer, dtype: str) -> Layer:

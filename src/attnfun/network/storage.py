@@ -108,6 +108,7 @@ def unpack(tensors: Tensors, description: dict[str, Any]) -> Network:
             given = {name: array.astype(np.float64) for name, array in arrays.items() if array is not None}
             rest = {name: value for name, value in plain.items() if name in names}
             layers.append(kind(**rest, **given))  # type: ignore[arg-type]
-        return Network(tuple(layers), int(description["length"]), str(description["dtype"]))
+        length = description["length"]
+        return Network(tuple(layers), None if length is None else int(length), str(description["dtype"]))
     except (KeyError, TypeError, ValueError, AttributeError, AttnfunError) as reason:
         raise FileFormatError("the file must describe a network that fits together", got=str(reason)) from None

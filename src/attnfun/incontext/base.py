@@ -1,0 +1,140 @@
+"""What all in-context learners have in common: `fit` stores examples, everything else is one forward pass."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._version import __version__
+from ..backends.numpy import run
+from ..errors import InputError
+from ..network import Network, storage
+from .prompt import REACH, Answer, Prompt, stack
+from .readout import PRECISIONS
+
+Floats = npt.NDArray[np.float64]
+
+
+class InContextLearner(BaseEstimator):
+    """A linear model whose coefficients a fixed attention network computes from the examples in its prompt.
+
+    `fit` checks and keeps the examples. `coef_`, `intercept_` and predictions come from executing `network()` on
+    `prompt()`.
+    """
+
+    fit_intercept: bool
+    n_steps: int | None
+    dtype: str
+    n_features_in_: int
+    X_: Floats  # (n, d)
+    y_: Floats  # (n, m)
+    _many: bool
+    """Had y an axis of outputs?"""
+
+    @abstractmethod
+    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
+        """The network for prompts of this many columns."""
+
+    @abstractmethod
+    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+        """The prompt for examples X (n, d), y (n, m) and queries (k, d)."""
+
+    @property
+    @abstractmethod
+    def _default_steps(self) -> int:
+        """Steps that serve well in the learner's dtype."""
+
+    def network(
+        self, n_features: int | None = None, n_steps: int | None = None, n_outputs: int | None = None
+    ) -> Network:
+        """The network, for prompts with any number of rows. Sizes not given are those of the examples kept by `fit`."""
+        self._check_parameters()
+        if n_features is None:
+            check_is_fitted(self, "y_")
+            n_features = self.n_features_in_
+        outputs = n_outputs or (self.y_.shape[1] if hasattr(self, "y_") else 1)
+        steps = n_steps or self.n_steps or self._default_steps
+        return self._build(n_features, outputs, steps)
+
+    def prompt(self, X: npt.ArrayLike, y: npt.ArrayLike, queries: npt.ArrayLike | None = None) -> Prompt:
+        """Examples and queries as one sequence; `prompt.rows` is what the network reads."""
+        self._check_parameters()
+        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        asked = np.empty((0, X.shape[1])) if queries is None else np.asarray(queries, dtype=np.float64)
+        return self._write(X, y.reshape(len(y), -1), asked)
+
+    def answer(self, *prompts: Prompt) -> list[Answer]:
+        """One forward pass over a batch of prompts, padded to the longest."""
+        m, p = len(prompts[0].units.y), prompts[0].features
+        network = self.network(p - prompts[0].intercept, n_outputs=m)
+        out = run(network, stack(list(prompts))).astype(np.float64)  # (B, N, m + m + p)
+        return [prompt.read(rows) for prompt, rows in zip(prompts, out, strict=True)]
+
+    def to_torch(self) -> Any:
+        """The network as a plain `torch.nn.Module` of stock attention, from prompts (B, N, .) to answers (B, N, .)."""
+        from ..backends.torch import prompt_to_torch
+
+        return prompt_to_torch(self.network())
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX model with any batch and any number of rows, "prompts" to "answers"."""
+        from ..backends.onnx_prompts import to_onnx
+
+        model = to_onnx(self.network(), {"attnfun": __version__, "learner": repr(self)})
+        storage.write_whole(path, model.SerializeToString())
+
+    @property
+    def coef_(self) -> Floats:
+        """Coefficients in the user's units, as the network computes them."""
+        return self._shaped(self._learned().coefficients)
+
+    @property
+    def intercept_(self) -> Any:
+        """The intercept, one for each output."""
+        intercept = self._shaped(self._learned().intercept)
+        return intercept if np.ndim(intercept) else float(intercept)
+
+    def _keep(self, X: Any, y: Any, **rules: Any) -> tuple[Floats, Any]:
+        """Checked examples."""
+        self._check_parameters()
+        X, y = validate_data(self, X, y, dtype=np.float64, **rules)
+        self._answers: dict[str, Answer] = {}
+        return X, y
+
+    def _learned(self) -> Answer:
+        check_is_fitted(self, "y_")
+        if "examples" not in self._answers:
+            self._answers["examples"] = self.answer(self.prompt(self.X_, self.y_))[0]
+        return self._answers["examples"]
+
+    def _values(self, X: Any) -> Floats:
+        """Values of the linear model at points X, (k, m): one forward pass over examples and queries.
+
+        The read-out is made for points within REACH units of the mean. One that is farther away is drawn towards the
+        mean by a power of two, and the difference is scaled back: the model is affine.
+        """
+        check_is_fitted(self, "y_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        middle = self.X_.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
+        units = self.prompt(self.X_, self.y_).units
+        far = np.abs((X - middle) / units.x).max(axis=1) / REACH  # (k,)
+        scale = np.exp2(np.ceil(np.log2(np.maximum(far, 1.0))))[:, None]  # (k, 1)
+        asked = np.concatenate([middle[None], np.where(scale > 1, middle + (X - middle) / scale, X)])
+        values = self.answer(self.prompt(self.X_, self.y_, asked))[0].values  # (1 + k, m)
+        return np.where(scale > 1, values[:1] + scale * (values[1:] - values[:1]), values[1:])
+
+    def _shaped(self, numbers: Floats) -> Floats:
+        """Without the axis of outputs, if the user's y had none."""
+        return numbers if self._many else numbers[0]
+
+    def _check_parameters(self) -> None:
+        if self.dtype not in PRECISIONS:
+            raise InputError(f"dtype must be one of {', '.join(PRECISIONS)}", got=repr(self.dtype))
+        if self.n_steps is not None and not (isinstance(self.n_steps, int | np.integer) and self.n_steps >= 1):
+            raise InputError("n_steps must be None or a positive whole number", got=repr(self.n_steps))

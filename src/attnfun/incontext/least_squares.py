@@ -1,0 +1,69 @@
+"""Least squares and ridge regression: `min Σ_i |y_i - w·x_i|² + α |w|²`.
+
+    centre      x_i <- x_i - x̄                                      1 layer
+    gather      G_j = mean_i x_ij x_i (+ penalty),  b_j = mean_i x_ij y_i   1
+    double      P = G/c, V = 1/c;  (P, V) <- (P, V) + (I - P)(P, V)         n_steps
+    solve       w <- w + V (b - q),  q = G w                            2 REFINEMENTS - 1
+    predict     z_q = Σ_j x_qj w_j                                      1
+
+n_steps doublings do the work of 2^n_steps steps of gradient descent. The residual b - G w is computed afresh before
+each use of V, so errors of V do no harm as long as V G is near the identity.
+"""
+
+from __future__ import annotations
+
+from ..network import Affine, Attention, Layer, Network
+from ..network.network import rounded
+from .layers import centre, double, gather, multiply, predict
+from .prompt import columns
+from .readout import PRECISIONS
+from .registers import Move, Registers, attention, rewrite, select, widen
+
+REFINEMENTS = 3
+"""Uses of the inverse."""
+STEPS = {"float64": 28, "float32": 16}
+"""Doublings by default: rounding in float32 allows no more."""
+OUTPUTS = ("w", "z", "x")
+"""Registers that a network puts out: coefficients in state rows, predictions in query rows, centred points."""
+
+
+def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
+    """The network for prompts of `n_features` columns of X and `n_outputs` columns of y."""
+    precision, p, m = PRECISIONS[dtype], n_features + intercept, n_outputs
+    images = {f"q{use}": m for use in range(1, REFINEMENTS)}
+    given = columns(p, m)
+    registers = Registers(**given, G=p, b=m, P=p, V=p, w=m, **images, z=m)
+    largest = 2.0 * p  # the trace of G: mean squares are at most 1 in the prompt's units, and so are penalties
+    sums = [Move({"x": 1.0, "penalty": 1.0}, "G"), Move({"y": 1.0}, "b")]
+    layers: list[Layer] = [widen(registers, sum(given.values()))]
+    layers += [centre(registers, n_features)] if intercept else []
+    layers += [
+        attention(gather(registers, precision, sums)),
+        rewrite(registers, {"P": {"G": 1 / largest}, "V": {"e": 1 / largest}}),
+    ]
+    layers += [double(registers, precision, p)] * n_steps
+    layers += solve(registers, n_steps, largest, dtype)
+    layers += [predict(registers, precision, p, [Move({"w": 1.0}, "z")]), select(registers, *OUTPUTS)]
+    return finish(layers, dtype)
+
+
+def solve(registers: Registers, n_steps: int, largest: float, dtype: str) -> list[Layer]:
+    """w = V b, refined."""
+    precision, p = PRECISIONS[dtype], registers.size("e")
+    top = 2.0**n_steps / largest  # bounds the entries of V
+    layers: list[Layer] = []
+    for use in range(REFINEMENTS):
+        residual = {"b": 1.0} | ({f"q{use}": -1.0} if use else {})
+        if use:
+            layers.append(multiply(registers, precision, p, {"G": 1.0}, [Move({"w": 1.0}, f"q{use}")], largest=2.0))
+        layers.append(multiply(registers, precision, p, {"V": 1.0}, [Move(residual, "w")], largest=top))
+    return layers
+
+
+def finish(layers: list[Layer], dtype: str) -> Network:
+    """Layers as a network for any length, weights rounded; a layer that occurs many times stays one object."""
+    made: dict[int, Affine | Attention] = {}
+    for layer in layers:
+        if id(layer) not in made:
+            made[id(layer)] = rounded(layer, dtype)  # type: ignore[assignment]
+    return Network(tuple(made[id(layer)] for layer in layers), None, dtype)

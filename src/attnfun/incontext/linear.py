@@ -1,0 +1,78 @@
+"""Linear models for numbers: least squares, ridge regression and the lasso."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from ..errors import InputError
+from ..network import Network
+from . import least_squares
+from .base import InContextLearner
+from .prompt import Prompt, write
+
+Floats = npt.NDArray[np.float64]
+
+
+class InContextRegressor(MultiOutputMixin, RegressorMixin, InContextLearner):
+    """Predicts numbers, one or several outputs."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Keep the examples."""
+        X, y = self._keep(X, y, multi_output=True, y_numeric=True)
+        self.X_, self.y_, self._many = X, np.asarray(y, dtype=np.float64).reshape(len(X), -1), np.ndim(y) > 1
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predictions for the rows of X, by one forward pass."""
+        values = self._values(X)
+        return values if self._many else values[:, 0]
+
+
+class LinearRegression(InContextRegressor):
+    """Ordinary least squares. With fewer examples than features: the solution of least norm, as in scikit-learn.
+
+    >>> model = LinearRegression().fit([[0.0], [1.0], [3.0]], [1.0, 3.0, 7.0])
+    >>> model.coef_.round(9), round(model.intercept_, 9)
+    (array([2.]), 1.0)
+    """
+
+    def __init__(self, *, fit_intercept: bool = True, n_steps: int | None = None, dtype: str = "float64") -> None:
+        self.fit_intercept, self.n_steps, self.dtype = fit_intercept, n_steps, dtype
+
+    @property
+    def _default_steps(self) -> int:
+        return least_squares.STEPS[self.dtype]
+
+    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
+        return least_squares.network(n_features, n_outputs, self.fit_intercept, n_steps, self.dtype)
+
+    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+        return write(X, y, queries, intercept=self.fit_intercept, common_unit=len(X) <= X.shape[1] + 1)
+
+
+class Ridge(LinearRegression):
+    """Least squares with the penalty `alpha |w|²` on the coefficients, not on the intercept; scikit-learn's objective.
+
+    >>> model = Ridge(alpha=2.0).fit([[-1.0], [1.0]], [-4.0, 4.0])
+    >>> model.coef_.round(9)
+    array([2.])
+    """
+
+    def __init__(
+        self, alpha: float = 1.0, *, fit_intercept: bool = True, n_steps: int | None = None, dtype: str = "float64"
+    ) -> None:
+        super().__init__(fit_intercept=fit_intercept, n_steps=n_steps, dtype=dtype)
+        self.alpha = alpha
+
+    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+        least = np.sqrt(self.alpha / (len(X) + X.shape[1] + self.fit_intercept))  # penalties of at most 1
+        return write(X, y, queries, intercept=self.fit_intercept, penalty=self.alpha, least_unit=least)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not (np.isscalar(self.alpha) and np.isfinite(self.alpha) and self.alpha >= 0):  # type: ignore[arg-type]
+            raise InputError("alpha must be a number that is not negative", got=repr(self.alpha))

@@ -1,0 +1,172 @@
+"""Prompts: examples, queries and state rows as one sequence, in units that suit attention.
+
+Rows, in this order (p = number of features, one more for the intercept; m = number of outputs):
+
+    state   2p rows: one for each feature, and its mirror image
+    origin  1 row: the point x = 0 as a query
+    data    2n rows: the examples (x_i, y_i) and their mirror images (-x_i, -y_i)
+    query   any number of rows x
+    padding any number of rows of zeros
+
+The columns of a row are `COLUMNS`. A row and its mirror image differ in the sign of everything but the flags.
+
+*Units.* Column j is measured in a unit u_j, a power of two, so that examples deviate from their mean by at most REACH
+and by at most 1 in root mean square. Changing units by powers of two is exact; coefficients come back in the user's
+units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from .registers import Registers
+
+Floats = npt.NDArray[np.float64]
+REACH = 8.0
+"""Largest deviation from the mean, in units."""
+
+
+def columns(features: int, outputs: int) -> dict[str, int]:
+    """Registers that a prompt fills, and their widths."""
+    return {
+        "x": features,  # the point; zero in state rows
+        "y": outputs,  # the targets
+        "e": features,  # state rows: which feature this row stands for
+        "penalty": features,  # state rows: quadratic penalty of that feature
+        "threshold": outputs,  # state rows: linear penalty of that feature
+        "data": 1,  # flag: an example
+        "state": 1,  # flag: a state row
+        "counts": 1,  # flag: this row takes part in sums over examples
+        "sign": 1,  # 1, or -1 for a mirror image
+    }
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of the columns of X and y."""
+
+    x: Floats  # (d,)
+    y: Floats  # (m,)
+
+    @classmethod
+    def of(cls, X: Floats, y: Floats, centred: bool, least: float, common: bool) -> Units:
+        """Powers of two that fit the examples; `least` bounds those of x from below, `common` makes them equal."""
+        away = X - X.mean(axis=0) if centred else X
+        spread = np.maximum(np.abs(away).max(axis=0) / REACH, np.sqrt(np.square(away).mean(axis=0)))
+        if common:
+            spread = np.full_like(spread, spread.max())
+        return cls(power_of_two(np.maximum(spread, least)), power_of_two(np.abs(y).max(axis=0)))
+
+
+def power_of_two(sizes: Floats) -> Floats:
+    """The smallest powers of two that are not smaller; 1 for zero.
+
+    >>> power_of_two(np.array([0.3, 4.0, 0.0]))
+    array([0.5, 4. , 1. ])
+    """
+    mantissa, exponent = np.frexp(np.where(sizes > 0, sizes, 1.0))
+    return np.ldexp(1.0, exponent - (mantissa == 0.5))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a learner says: coefficients (m, d), intercepts (m,) and values at the queries (k, m)."""
+
+    coefficients: Floats
+    intercept: Floats
+    values: Floats
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt, `rows` (N, width), and what is needed to read the answer: units, and how many rows there are."""
+
+    rows: Floats
+    units: Units
+    features: int
+    intercept: bool
+    examples: int
+    queries: int
+
+    def read(self, out: Floats) -> Answer:
+        """What a network made of this prompt: its output (N, m + m + p), registers w, z and x, in the user's units."""
+        m, p = len(self.units.y), self.features
+        state, rest = out[: 2 * p], out[2 * p :]
+        w = (
+            (state[::2, :m] - state[1::2, :m]) / 2 * self.units.y
+        )  # (p, m): what mirror images have in common is rounding
+        coefficients = (w[: len(self.units.x)] / self.units.x[:, None]).T  # (m, d)
+        intercept = np.zeros(m)
+        if self.intercept:
+            centred = rest[0, 2 * m : 2 * m + len(self.units.x)] * self.units.x  # (d,): zero minus the mean
+            intercept = w[-1] + coefficients @ centred
+        first = 1 + 2 * self.examples
+        values = rest[first : first + self.queries, m : 2 * m] * self.units.y  # (k, m)
+        return Answer(coefficients, intercept, values)
+
+
+def write(
+    X: Floats,
+    y: Floats,
+    queries: Floats,
+    *,
+    intercept: bool,
+    penalty: float = 0.0,
+    threshold: float = 0.0,
+    least_unit: float = 0.0,
+    common_unit: bool = False,
+) -> Prompt:
+    """The prompt for examples X (n, d), y (n, m) and queries (k, d).
+
+    `penalty` is the factor of Σ w_j²/2 beside the sum over examples (0 for none), `threshold` that of Σ |w_j|; the
+    intercept has neither.
+    """
+    (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, intercept, least_unit, common_unit)
+    features = d + intercept
+    place = Registers(**columns(features, m))
+    rows = np.zeros((2 * features + 1 + 2 * n + len(queries), place.width))
+    state, origin, data, asking = np.split(rows, np.cumsum([2 * features, 1, 2 * n]))
+    state[:, place["e"]] = mirrored(np.eye(features))
+    state[:, place["state"]] = 1.0
+    state[:, place["sign"]] = mirrored(np.ones((features, 1)))
+    data[:, place["x"]] = mirrored(_points(X / units.x, intercept))
+    data[:, place["y"]] = mirrored(y / units.y)
+    data[:, [place["data"].start, place["counts"].start]] = 1.0
+    data[:, place["sign"]] = mirrored(np.ones((n, 1)))
+    origin[:, place["x"]] = _points(np.zeros((1, d)), intercept)
+    asking[:, place["x"]] = _points(queries / units.x, intercept)
+    origin[:, place["sign"]] = asking[:, place["sign"]] = 1.0
+    free = np.zeros(int(intercept))
+    if penalty:
+        state[:, place["penalty"]] = mirrored(np.diag(np.append(penalty / units.x**2, free)))
+        state[:, place["counts"]] = 1.0
+    if threshold:
+        strength = np.append(threshold / units.x, free)  # (p,)
+        state[:, place["threshold"]] = np.repeat(strength[:, None] / units.y, 2, axis=0)
+    return Prompt(rows, units, features, bool(intercept), n, len(queries))
+
+
+def mirrored(rows: Floats) -> Floats:
+    """Each row followed by its mirror image: (n, w) -> (2n, w). Neighbours nearly cancel, so sums stay small."""
+    return np.stack([rows, -rows], axis=1).reshape(-1, rows.shape[1])
+
+
+def _points(X: Floats, intercept: bool) -> Floats:
+    """Points (k, d) with a feature 1 for the intercept, (k, p)."""
+    return np.concatenate([X, np.ones((len(X), int(intercept)))], axis=1)
+
+
+def stack(prompts: list[Prompt]) -> Floats:
+    """Prompts of one width as one batch (B, N, width), the shorter ones padded with rows of zeros."""
+    widths = {prompt.rows.shape[1] for prompt in prompts}
+    if len(widths) != 1:
+        raise InputError("prompts of one batch must have the same features and outputs", got=f"widths {sorted(widths)}")
+    longest = max(len(prompt.rows) for prompt in prompts)
+    out = np.zeros((len(prompts), longest, widths.pop()))
+    for place, prompt in zip(out, prompts, strict=True):
+        place[: len(prompt.rows)] = prompt.rows
+    return out

@@ -1,0 +1,212 @@
+"""In-context learners: what scikit-learn says, computed by attention from examples in the prompt."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+from sklearn import linear_model
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import attnfun as af
+from attnfun.backends.numpy import run
+from attnfun.incontext.prompt import stack
+from attnfun.incontext.readout import richardson, truncation
+from attnfun.network import storage
+from attnfun.network.reference import run as reference
+
+learn = af.incontext
+DATA = {"diabetes": load_diabetes, "breast cancer": load_breast_cancer, "wine": load_wine}
+
+
+def off(ours, theirs) -> float:
+    """Largest difference of coefficients, relative to the largest coefficient."""
+    return float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+
+
+@parametrize_with_checks([learn.LinearRegression(), learn.Ridge()])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 100.0])
+@pytest.mark.parametrize("name", DATA)
+def test_least_squares_and_ridge_agree_with_scikit_learn(name, alpha):
+    X, y = DATA[name](return_X_y=True)
+    ours, theirs = (
+        (learn.Ridge(alpha), linear_model.Ridge(alpha))
+        if alpha
+        else (
+            learn.LinearRegression(),
+            linear_model.LinearRegression(),
+        )
+    )
+    train, test = slice(0, None, 2), slice(1, None, 2)
+    ours.fit(X[train], y[train])
+    theirs.fit(X[train], y[train])
+    assert off(ours.coef_, theirs.coef_) < 1e-8
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, rel=1e-7)
+    assert np.allclose(ours.predict(X[test]), theirs.predict(X[test]), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["diabetes", "wine"])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_float32_for_condition_numbers_up_to_a_thousand(name, alpha):
+    X, y = DATA[name](return_X_y=True)
+    theirs = linear_model.Ridge(alpha).fit(X, y) if alpha else linear_model.LinearRegression().fit(X, y)
+    assert off(learn.Ridge(alpha, dtype="float32").fit(X, y).coef_, theirs.coef_) < 1e-3
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_several_outputs_and_any_units(intercept):
+    rng, units = np.random.default_rng(0), np.array([1e-6, 1.0, 1e9])
+    X = rng.normal([0.0, 5.0, 1.0], size=(40, 3))
+    Y = np.stack([X[:, 0] + rng.normal(size=40), X @ [1.0, 2.0, 3.0]], axis=1) * [1e8, 1e-5]
+    ours = learn.LinearRegression(fit_intercept=intercept).fit(X * units, Y)
+    theirs = linear_model.LinearRegression(fit_intercept=intercept).fit(X, Y)  # with those units it drops a column
+    assert np.allclose(ours.coef_ * units, theirs.coef_, rtol=1e-9, atol=1e-15)
+    assert np.allclose(ours.intercept_, theirs.intercept_, rtol=1e-9, atol=1e-15)
+    assert np.allclose(ours.predict(X * units), theirs.predict(X), rtol=1e-9)
+
+
+def test_points_far_outside_the_examples():
+    X, y = load_wine(return_X_y=True)
+    far = X[:5] * [[1.0], [30.0], [-1e3], [1e6], [1e12]]
+    ours, theirs = learn.LinearRegression().fit(X, y), linear_model.LinearRegression().fit(X, y)
+    assert np.allclose(ours.predict(far), theirs.predict(far), rtol=1e-8)
+
+
+def test_bad_data_get_what_users_of_scikit_learn_expect():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(6, 4)), rng.normal(size=6)
+    with pytest.raises(ValueError, match="NaN"):
+        learn.Ridge().fit(np.where(X > 1, np.nan, X), y)
+    constant = np.concatenate([X, np.full((6, 1), 7.0)], axis=1)
+    fitted = learn.LinearRegression().fit(constant, y)
+    assert abs(fitted.coef_[-1]) < 1e-12
+    assert np.allclose(fitted.coef_, linear_model.LinearRegression().fit(constant, y).coef_)
+    one = learn.LinearRegression().fit(X[:1], y[:1])
+    assert np.allclose(one.predict(X), y[0])
+    few = learn.LinearRegression().fit(X[:3], y[:3])  # fewer examples than features: least norm
+    assert np.allclose(few.coef_, linear_model.LinearRegression().fit(X[:3], y[:3]).coef_)
+    with pytest.raises(af.InputError, match="alpha must be a number that is not negative; got -1"):
+        learn.Ridge(-1).fit(X, y)
+    with pytest.raises(af.InputError, match="dtype must be one of float64, float32; got 'float16'"):
+        learn.Ridge(dtype="float16").fit(X, y)
+    with pytest.raises(af.InputError, match="n_steps must be None or a positive whole number; got 0"):
+        learn.Ridge(n_steps=0).fit(X, y)
+
+
+def test_pipelines_and_cross_validation():
+    X, y = load_diabetes(return_X_y=True)
+    ours, theirs = (make_pipeline(StandardScaler(), model) for model in (learn.Ridge(10), linear_model.Ridge(10)))
+    assert np.allclose(cross_val_score(ours, X, y), cross_val_score(theirs, X, y), atol=1e-9)
+
+
+# The network: any number of rows, any back end, batches with padding.
+
+
+def small(dtype="float64", rows=20):
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(rows, 2)) + 1.0, rng.normal(size=rows)
+    return learn.Ridge(0.5, n_steps=6, dtype=dtype).fit(X, y)
+
+
+def test_one_network_for_prompts_of_any_length_padded_to_a_batch():
+    rng, model = np.random.default_rng(3), small()
+    examples = [(rng.normal(size=(n, 2)), rng.normal(size=n)) for n in (4, 9, 300)]
+    prompts = [model.prompt(X, y, X[:2]) for X, y in examples]
+    for (X, y), answer in zip(examples, model.answer(*prompts), strict=True):
+        alone = learn.Ridge(0.5, n_steps=6).fit(X, y)
+        assert np.allclose(answer.coefficients[0], alone.coef_, rtol=1e-11, atol=1e-12)
+        assert np.allclose(answer.values[:, 0], alone.predict(X[:2]), rtol=1e-11, atol=1e-12)
+    with pytest.raises(af.InputError, match="must have the same features"):
+        stack([prompts[0], model.prompt(np.ones((3, 5)), np.ones(3))])
+
+
+def test_padding_has_no_weight_at_all():
+    model = small()
+    rows = model.prompt(model.X_, model.y_).rows
+    junk = np.zeros((7, rows.shape[1]))
+    junk[:, :4] = 8.0  # no flag is set, so nobody looks
+    out = reference(model.network(), np.concatenate([rows, junk]))
+    assert np.allclose(out[: len(rows)], reference(model.network(), rows), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_back_ends_agree(dtype, tmp_path):
+    model = small(dtype)
+    network = model.network()
+    prompts = stack([model.prompt(model.X_[:n], model.y_[:n], model.X_[:2]) for n in (20, 12)])
+    expected, slack = reference(network, prompts), 1e-11 if dtype == "float64" else 1e-3
+    assert np.allclose(run(network, prompts), expected, rtol=slack, atol=slack)
+    with torch.no_grad():
+        module = model.to_torch()
+        assert any(isinstance(part, torch.nn.MultiheadAttention) for part in module.modules())
+        result = module(torch.tensor(prompts, dtype=getattr(torch, dtype))).numpy()
+    assert np.allclose(result, expected, rtol=slack, atol=slack)
+    model.to_onnx(tmp_path / "ridge.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "ridge.onnx", providers=["CPUExecutionProvider"])
+    for batch in (prompts, prompts[:1, :30]):
+        (result,) = session.run(["answers"], {"prompts": batch.astype(dtype)})
+        assert np.allclose(result, reference(network, batch), rtol=slack, atol=slack)
+
+
+def test_merging_equal_rows_changes_only_rounding():
+    model = small(rows=200)  # 400 rows with their mirror images: long enough to be merged
+    rows = model.prompt(model.X_, model.y_, model.X_[:3]).rows
+    assert np.allclose(run(model.network(), rows[None])[0], reference(model.network(), rows), rtol=1e-11, atol=1e-11)
+
+
+def test_a_network_for_any_length_is_stored_and_is_refused_where_a_length_is_needed():
+    network = small().network()
+    again = storage.unpack(*storage.pack(network))
+    rows = np.random.default_rng(0).normal(size=(1, 5, network.width_in))
+    assert again.length is None
+    assert np.array_equal(run(again, rows), run(network, rows))
+    with pytest.raises(af.InputError, match="a network for sequences of one length; got a network for any length"):
+        network.shape_in  # noqa: B018 - it raises
+
+
+def test_ten_thousand_examples():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(10_000, 5))
+    y = X @ np.arange(5.0) + rng.normal(size=10_000)
+    ours, theirs = learn.Ridge(3.0).fit(X, y), linear_model.Ridge(3.0).fit(X, y)
+    assert off(ours.coef_, theirs.coef_) < 1e-10
+    assert np.allclose(ours.predict(X[:50]), theirs.predict(X[:50]), rtol=1e-9)
+
+
+def test_the_package_solves_nothing_by_itself():
+    for path in Path(learn.__file__).parent.glob("*.py"):
+        names = {node.attr for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)}
+        assert not names & {"linalg", "solve", "lstsq", "inv", "pinv", "optimize", "polyfit"}, path.name
+        assert "scipy" not in path.read_text(), path.name
+
+
+# The read-out and its bound.
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 4])
+def test_the_bound_of_the_read_out_holds_and_is_not_idle(heads):
+    rng = np.random.default_rng(heads)
+    weights, worst = [float(weight) for weight in richardson(heads)], 0.0
+    for trial in range(400):
+        n, t = int(rng.integers(1, 9)), 10 ** rng.uniform(-1.5, -0.55)
+        s = rng.choice([-1.0, 1.0], size=n) * rng.choice([1.0, rng.random()], size=n)
+        s, v = s / np.abs(s).max(), rng.normal(size=n) * rng.choice([1.0, 1e3], size=n)
+        v = np.abs(v) * np.sign(s) if trial % 2 else v
+        read = sum(a / (h * t) * (v @ np.sinh(h * t * s)) / np.cosh(h * t * s).sum() for h, a in enumerate(weights, 1))
+        error, size = abs(read - (v @ s) / n), (np.abs(v) @ np.abs(s)) / n
+        bound = truncation(heads, t, np.sqrt(np.mean(s**2))) + 1e-14 / t
+        assert error <= bound * size
+        worst = max(worst, error / (bound * size))
+    assert worst > 0.1
