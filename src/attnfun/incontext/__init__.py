@@ -23,9 +23,9 @@ Scores come from data and matrices of known size, values may have any size, and 
 >>> import attnfun as af
 >>> model = af.incontext.Ridge(alpha=0.5).fit([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [1.0, 2.0, 4.0])
 >>> model.predict([[1.0, 1.0]]).round(6)
-array([2.5])
+array([2.333333])
 >>> model.network()
-Network((any, 20) -> (any, 5), 39 layers, 281 heads, 0 tokens, float64)
+Network((any, 15) -> (any, 5), 39 layers, 281 heads, 0 tokens, float64)
 """
 
 from ..errors import MissingExtra

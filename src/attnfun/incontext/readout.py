@@ -20,7 +20,7 @@ because |s_k| ≤ ρ and mean s^2j ≤ q² ρ^2j. As 1/(1+u) ≪ 1/(1-u), T(η)/
 is zero for 0 < j < H. So the error is at most μ Σ_{j≥H} |Σ_h a_h h^2j| c_j t^2j, if q² (cosh(Ht) - 1) < 1. ∎
 
 >>> round(truncation(2, 0.1) / 0.1**4, 1), round(truncation(3, 0.1) / 0.1**6, 1)
-(1.6, 9.0)
+(1.6, 8.6)
 """
 
 from __future__ import annotations
