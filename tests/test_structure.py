@@ -46,6 +46,21 @@ def test_five_hundred_variables():
     assert np.abs(net(X) - target(X)).max() <= net.certificate.bound <= 1e-9
 
 
+@pytest.mark.parametrize(("dtype", "most"), [("float32", 1e-3), ("bfloat16", 20.0)])
+def test_coarse_arithmetic_wakes_no_mute_tokens(dtype, most):
+    """Rounding the scores of memory tokens costs more than a mute token is below, but it is not that token's."""
+    rng = np.random.default_rng(0)
+    w, box = rng.normal(size=(30, 6)), af.Box(np.full((30, 6), -5.0), np.full((30, 6), 5.0))
+    target = af.TruncatedLinear(w, 0.0, -25, 25)
+    net = af.compile(target, box, construction="knots", dtype=dtype, options={"R": 2.0**20})
+    X = rng.uniform(-5, 5, (400, 30, 6))
+    ends = rng.choice([-25.0, 25.0], (400, 30)) + rng.normal(size=(400, 30)) * 10.0 ** rng.uniform(-6, 0, (400, 30))
+    X = np.clip(X + ((ends - (X * w).sum(-1)) / (w**2).sum(-1))[..., None] * w, -5, 5)  # near the corners
+    with torch.no_grad():
+        values = net.to_torch()(torch.tensor(X, dtype=getattr(torch, dtype))).double().numpy()
+    assert np.abs(values - target(X)).max() <= net.certificate.bound <= most
+
+
 @pytest.mark.parametrize("case", PIECEWISE, ids=str)
 def test_a_changed_weight_is_noticed(case, compiled):
     """Whatever single weight is changed by 1 %, the bound grows at least as much as the error does."""

@@ -33,8 +33,11 @@ output (perturbed by ε = η), and at most the spread of the values; the smalles
 The same integral bounds the effect of errors in the head's input: values moving by at most dv and scores, relative to
 the base, by ds move the output by at most `dv + 2 X ds`, with η = 0 in X.
 
-Tokens that belong to no fan must be *mute*: scores surely below the base by g_j > 0 give them at most `Σ e^{-g_j}` of
-the weight. Tokens with equal scores and values are one token whose score is larger by the logarithm of their number.
+Tokens that belong to no fan must be *mute*: scores surely below that of some token l by g_j > 0 give them at most
+`Σ e^{-g_j}` of the weight. Exponents are differences of computed scores from their maximum, which is at least that of
+l, and rounding a difference is relative; so the computed weight is at most `1.05 e^{-0.999 (g_j - A_j - A_l)}`, A the
+errors of these two scores, however large those of others are. Tokens with equal scores and values are one token whose
+score is larger by the logarithm of their number.
 """
 
 from __future__ import annotations
@@ -93,18 +96,25 @@ class Reading:
     construction: float
     rounding: Floats  # (2,): because of the input, because of operations here
 
+    @property
+    def off(self) -> float:
+        """All that it is off."""
+        return self.construction + float(self.rounding.sum())
+
 
 def read(keys: Keys, arithmetic: Arithmetic) -> list[Reading]:
     """What the head returns, one reading for each value column; O(T V) work."""
     together, copies = _merged(keys)
-    base = int(np.argmax(together.scores.range.lo))
-    gaps = (together.scores - together.scores[base : base + 1]).range.hi  # (T,)
-    far = gaps <= -MUTE
+    loud = int(np.argmax(together.scores.range.lo))
+    gaps = (together.scores - together.scores[loud : loud + 1]).range.hi  # (T,)
+    heard = gaps + 1.01 * (together.score_error + together.score_error[loud])  # (T,), as computed
+    far = heard <= -MUTE
     near = np.flatnonzero(~far)
-    tried = near if len(near) <= FEW else near[near == base]
-    fans = [_Fan.around(together, int(token), far, gaps) for token in tried]
-    best = min(fans, key=lambda fan: fan.misfit)
-    return [best.reading(column, len(keys.score_error), copies, arithmetic) for column in range(len(best.scale))]
+    tried = near if len(near) <= FEW else near[near == loud]
+    fans = [_Fan.around(together, int(token), far, gaps, heard) for token in tried]
+    count, columns = len(keys.score_error), range(keys.value_error.shape[1])
+    readings = ([fan.reading(column, count, copies, arithmetic) for fan in fans] for column in columns)
+    return [min(ways, key=lambda reading: reading.off) for ways in readings]
 
 
 def _merged(keys: Keys) -> tuple[Keys, Floats]:
@@ -152,10 +162,11 @@ class _Fan:
     signs: Floats  # (T, v)
     misfits: Floats  # (T, v), how far a token is from its place in the fan
     mute: npt.NDArray[np.bool_]  # (T,)
-    gaps: Floats  # (T,), largest score minus that of some token that is not mute
+    gaps: Floats  # (T,), largest score minus that of some other token
+    heard: Floats  # (T,), the same with rounding
 
     @classmethod
-    def around(cls, keys: Keys, base: int, far: npt.NDArray[np.bool_], gaps: Floats) -> _Fan:
+    def around(cls, keys: Keys, base: int, far: npt.NDArray[np.bool_], gaps: Floats, heard: Floats) -> _Fan:
         """Find λ and the classes; a far token that does not fit is mute."""
         t, rise = keys.scores - keys.scores[base : base + 1], keys.values - keys.values[base : base + 1]  # (T,), (T, v)
         weights = t.coefficients * t.frame.sizes**2  # (T, 1+V)
@@ -171,12 +182,7 @@ class _Fan:
         misfits[base] = 0.0
         spread = keys.values.range.hi.max(axis=0) - keys.values.range.lo.min(axis=0)  # (v,)
         mute = far & (misfits > np.maximum(np.exp(gaps)[:, None] * spread, NEGLIGIBLE * scale)).any(axis=1)
-        return cls(keys, base, t, scale, signs, misfits, mute, gaps)
-
-    @property
-    def misfit(self) -> float:
-        """The worst of all tokens in the fan."""
-        return float(self.misfits[~self.mute].max())
+        return cls(keys, base, t, scale, signs, misfits, mute, gaps, heard)
 
     def reading(self, column: int, count: int, copies: Floats, arithmetic: Arithmetic) -> Reading:
         """One column; `count` keys in all."""
@@ -203,8 +209,7 @@ class _Fan:
         direct = 2.02 * plain + 1.01 * scale * (
             4 * eta + (2 * eta + 2 * (highest + 4 * eta) if highest > -4 * eta else 0.0)
         )
-        heard = self.gaps + 1.01 * (2 * keys.score_error + 2 * worst + 4 * eta)
-        leak = float((copies * np.exp(np.minimum(heard * 0.999, 0.0)))[self.mute].sum()) * (1 + 1e-9)
+        leak = 1.05 * float((copies * np.exp(np.minimum(0.999 * self.heard, 0.0)))[self.mute].sum())
         largest = float(range_.magnitude[inside].max()) + float(keys.value_error[inside, column].max())
         every = 2.02 * count * unit
         sums = 1.01 * (2 * float(copies[inside].sum()) + 2 * blocks + 4) * unit * largest

@@ -42,8 +42,6 @@ from math import ceil, log
 import numpy as np
 import numpy.typing as npt
 
-from ..network.layers import selects
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
 
@@ -95,10 +93,13 @@ ARITHMETIC = {
 def linear_error(error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Floats:
     """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2).
 
-    Selections of a feature are exact, and so are constants.
+    Features that are zero do not count. Constants are exact, and so is a single product with 1, 2, 4, ...
     """
-    products = (weight != 0).sum(axis=0)
-    terms = np.where(selects(weight, bias) | (products == 0), 0, products + (bias != 0))
+    active = ((size > 0) | (error > 0).any(axis=-1)).astype(np.float64)  # (..., d)
+    doubles = (np.abs(np.frexp(weight)[0]) == 0.5) & (np.abs(weight) >= 1)
+    products, inexact = active @ (weight != 0), active @ ((weight != 0) & ~doubles)  # (..., m)
+    exact = (products == 0) | ((products == 1) & (inexact == 0) & (bias == 0))
+    terms = np.where(exact, 0, products + (bias != 0))
     carried = np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2)  # (..., m, 2)
     return with_sum(carried, size @ np.abs(weight) + np.abs(bias), terms, arithmetic)
 

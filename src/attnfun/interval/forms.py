@@ -82,12 +82,14 @@ class Forms:
 
     @cached_property
     def range(self) -> Interval:
-        """An enclosure of the values."""
+        """An enclosure of the values; constants without slack are exact."""
         centre = self.coefficients @ self.frame.mid
         spread = np.abs(self.coefficients) @ self.frame.radius
         count = (self.coefficients != 0).sum(axis=-1) + 4
         spread = (spread + self.slack) * (1 + count * ULP) + count * ULP * self.terms
-        return Interval(np.nextafter(centre - spread, -np.inf), np.nextafter(centre + spread, np.inf))
+        low, high = np.nextafter(centre - spread, -np.inf), np.nextafter(centre + spread, np.inf)
+        exact, value = ~self.varies & (self.slack == 0), self.coefficients[..., 0]
+        return Interval(np.where(exact, value, low), np.where(exact, value, high))
 
     @property
     def varies(self) -> npt.NDArray[np.bool_]:
