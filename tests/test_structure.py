@@ -136,6 +136,16 @@ def test_units_that_never_switch_do_no_harm(widths, seed):
     assert 1e-5 < np.abs(soft(X) - wanted).max() <= soft.certificate.bound
 
 
+def test_sharp_heads_do_not_magnify_rounding():
+    """Units that are constant up to rounding are read by scores and values alike."""
+    module, X = deep_network((7, 14, 19, 12, 3), 0), np.random.default_rng(0).uniform(-1, 1, (4000, 7))
+    net = af.compile(module, [(-1, 1)] * 7, construction="relu", dtype="float32", options={"R": 2.0**20})
+    with torch.no_grad():
+        wanted = module(torch.tensor(X)).numpy()
+        values = net.to_torch()(torch.tensor(X, dtype=torch.float32)).double().numpy()
+    assert np.abs(values - wanted).max() <= net.certificate.bound <= 5e-3
+
+
 def test_a_tampered_file_is_not_proved_again(tmp_path):
     target = af.TruncatedLinear([[1.0, -2.0], [0.5, 0.25]], 0.1, -1.0, 1.0)
     af.compile(target, af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0)), 1e-6).save(tmp_path / "f.safetensors")

@@ -42,7 +42,7 @@ score is larger by the logarithm of their number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, e, exp, log1p
 
 import numpy as np
@@ -52,6 +52,7 @@ from ..interval.forms import Forms
 from .rounding import FLASH_BLOCK, MOST_ROUNDINGS, STORED, Arithmetic
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 MUTE = 30.0
 """Tokens that are surely this far below the base may be taken as mute."""
@@ -81,9 +82,17 @@ class Keys:
     values: Forms  # (T, v)
     score_error: Floats  # (T,), by rounding here
     value_error: Floats  # (T, v), by rounding here
-    score_moved: Floats  # (T, 2), relative to any shift, by constant features that are off
+    score_moved: Floats  # (T, 2), by errors in the layer's input where scores are not affine in it
     value_moved: Floats  # (T, v, 2), by errors in the layer's input
     variable_error: Floats  # (V, 2), errors of the variables in the layer's input
+    noise: Flags  # (V,), variables that are only errors of constants
+
+    def hushed(self, tokens: Flags) -> Keys:
+        """The same with some tokens (T,) free of noise, which becomes slack and error."""
+        lost = np.where(tokens[:, None] & self.noise, np.abs(self.scores.coefficients[:, 1:]), 0.0)  # (T, V)
+        moved = self.score_moved + lost @ self.variable_error
+        scores, values = (_quiet(forms, tokens, self.noise) for forms in (self.scores, self.values))
+        return replace(self, scores=scores, values=values, score_moved=moved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,11 +126,18 @@ def read(keys: Keys, arithmetic: Arithmetic) -> list[Reading]:
     return [min(ways, key=lambda reading: reading.off) for ways in readings]
 
 
+def _quiet(forms: Forms, tokens: Flags, noise: Flags) -> Forms:
+    """Forms (T, ...) of some tokens without the terms of noise, whose size is added to the slack."""
+    dropped = tokens.reshape(-1, *[1] * (forms.coefficients.ndim - 1)) & np.append(False, noise)
+    lost = np.where(dropped, np.abs(forms.coefficients), 0.0) @ forms.frame.sizes * (1 + 1e-12)
+    return Forms(np.where(dropped, 0.0, forms.coefficients), forms.slack + lost, forms.frame)
+
+
 def _merged(keys: Keys) -> tuple[Keys, Floats]:
-    """Tokens with equal scores and values as one, and how many each stands for."""
-    table = np.concatenate(
-        [keys.scores.coefficients, keys.values.coefficients.reshape(len(keys.score_error), -1)], axis=1
-    )
+    """Tokens with scores and values that are equal up to noise as one, and how many each stands for."""
+    heard = np.append(True, ~keys.noise)
+    parts = (forms.coefficients * heard for forms in (keys.scores, keys.values))
+    table = np.concatenate([part.reshape(len(keys.score_error), -1) for part in parts], axis=1)
     places: dict[bytes, list[int]] = {}
     for token, row in enumerate(table + 0.0):  # -0.0 is 0.0
         places.setdefault(row.tobytes(), []).append(token)
@@ -129,24 +145,27 @@ def _merged(keys: Keys) -> tuple[Keys, Floats]:
     if len(places) == len(table):
         return keys, copies
     first = np.array([same[0] for same in places.values()])
+    shared = np.zeros(len(table), dtype=bool)
+    shared[[token for same in places.values() if len(same) > 1 for token in same]] = True
+    keys = keys.hushed(shared)
 
     def worst(part: Floats) -> Floats:
         return np.stack([part[same].max(axis=0) for same in places.values()])
 
-    scores, values = keys.scores[first], keys.values[first]
-    more = Forms.constants(np.log(copies), scores.frame)
-    scores = Forms(scores.coefficients, worst(keys.scores.slack), scores.frame) + Forms(
-        more.coefficients, 1e-15 * np.log(copies), scores.frame
-    )
-    values = Forms(values.coefficients, worst(keys.values.slack), values.frame)
+    def one(forms: Forms) -> Forms:
+        return Forms(forms.coefficients[first], worst(forms.slack), forms.frame)
+
+    more = Forms.constants(np.log(copies), keys.scores.frame)
+    more = Forms(more.coefficients, 1e-15 * np.log(copies), more.frame)
     merged = Keys(
-        scores,
-        values,
+        one(keys.scores) + more,
+        one(keys.values),
         worst(keys.score_error),
         worst(keys.value_error),
         worst(keys.score_moved),
         worst(keys.value_moved),
         keys.variable_error,
+        keys.noise,
     )
     return merged, copies
 
@@ -161,12 +180,12 @@ class _Fan:
     scale: Floats  # (v,), λ
     signs: Floats  # (T, v)
     misfits: Floats  # (T, v), how far a token is from its place in the fan
-    mute: npt.NDArray[np.bool_]  # (T,)
+    mute: Flags  # (T,)
     gaps: Floats  # (T,), largest score minus that of some other token
     heard: Floats  # (T,), the same with rounding
 
     @classmethod
-    def around(cls, keys: Keys, base: int, far: npt.NDArray[np.bool_], gaps: Floats, heard: Floats) -> _Fan:
+    def around(cls, keys: Keys, base: int, far: Flags, gaps: Floats, heard: Floats) -> _Fan:
         """Find λ and the classes; a far token that does not fit is mute."""
         t, rise = keys.scores - keys.scores[base : base + 1], keys.values - keys.values[base : base + 1]  # (T,), (T, v)
         weights = t.coefficients * t.frame.sizes**2  # (T, 1+V)

@@ -111,7 +111,7 @@ def _(layer: Affine, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], 
 
 @follow.register
 def _(layer: Attention, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
-    view = _View.of(layer, state)
+    view = _View.of(state)
     forms, errors = [], []
     for head in range(layer.heads):
         columns = [
@@ -168,60 +168,60 @@ def _spread_out(forms: Forms, used: npt.NDArray[np.bool_]) -> Forms:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """An attention layer's input with its varying features as variables of their own."""
+    """An attention layer's input with its varying features as variables of their own.
 
-    tokens: Forms  # (n, d): each a constant or a single variable
+    A feature that is a constant up to a slack or an error varies too, about that constant: scores and values that read
+    it move together.
+    """
+
+    tokens: Forms  # (n, d): each a constant, a single variable or both
     inner: Forms  # (V,): the variables in terms of the references
     size: Floats  # (n, d), in the deployed network
     error: Floats  # (n, d, 2)
-    fixed_error: Floats  # (n, d, 2): that of constant features
     variable_error: Floats  # (V, 2)
+    noise: npt.NDArray[np.bool_]  # (V,): variables about a constant
 
     @classmethod
-    def of(cls, layer: Attention, state: State) -> _View:
+    def of(cls, state: State) -> _View:
         """Tell constants from variables; ranges hold for the network in real and in deployed arithmetic."""
-        varies = state.forms.varies  # (n, d)
-        range_, off = state.forms.range, state.error.sum(axis=-1)
-        frame = Frame.of((range_.lo - 1.01 * off)[varies], (range_.hi + 1.01 * off)[varies])
-        coefficients = np.zeros((*varies.shape, len(frame.lo)))
-        coefficients[..., 0] = np.where(varies, 0.0, state.forms.coefficients[..., 0])
-        coefficients[(*np.nonzero(varies), np.arange(1, len(frame.lo)))] = 1.0
-        slack = np.where(varies, 0.0, state.forms.slack + 1.01 * off)
-        fixed = np.where(varies[..., None], 0.0, state.error)
-        inner = state.forms[varies]
-        return cls(Forms(coefficients, slack, frame), inner, state.size, state.error, fixed, state.error[varies])
+        forms, off = state.forms, state.error.sum(axis=-1)
+        moves = forms.varies | (forms.slack > 0) | (off > 0)  # (n, d)
+        constant = np.where(forms.varies, 0.0, forms.coefficients[..., 0])  # (n, d)
+        rest = forms.coefficients.copy()
+        rest[..., 0] -= constant  # that very float, or zero
+        inner = Forms(rest, forms.slack, forms.frame)[moves]
+        frame = Frame.of(inner.range.lo - 1.01 * off[moves], inner.range.hi + 1.01 * off[moves])
+        coefficients = np.zeros((*moves.shape, len(frame.lo)))
+        coefficients[..., 0] = constant
+        coefficients[(*np.nonzero(moves), np.arange(1, len(frame.lo)))] = 1.0
+        tokens, noise = Forms.exact(coefficients, frame), ~forms.varies[moves]
+        return cls(tokens, inner, state.size, state.error, state.error[moves], noise)
 
     def keys(self, layer: Attention, head: int, queries: npt.NDArray[np.integer], arithmetic: Arithmetic) -> list[Keys]:
         """The keys of one head as seen by each of the queries."""
         q = self.tokens[queries].mapped(layer.query[head], layer.query_bias[head])  # (L, k)
         q_own = _own(self.size[queries], layer.query[head], layer.query_bias[head], arithmetic)  # (L, k)
-        q_moved = _carried(self.fixed_error[queries], layer.query[head])  # (L, k, 2)
         tokens = [Forms.constants(layer.memory, self.tokens.frame)]
-        sizes, errors, fixed = [np.abs(layer.memory)], [np.zeros((*layer.memory.shape, 2))], []
-        fixed.append(errors[0])
+        sizes, errors = [np.abs(layer.memory)], [np.zeros((*layer.memory.shape, 2))]
         if layer.attends_data:
             tokens.append(self.tokens)
             sizes.append(self.size)
             errors.append(self.error)
-            fixed.append(self.fixed_error)
         every, size = Forms.join(tokens), np.concatenate(sizes)  # (T, e)
         k = every.mapped(layer.key[head], layer.key_bias[head])  # (T, k)
         v = every.mapped(layer.value[head], layer.value_bias[head])  # (T, v)
         k_own = _own(size, layer.key[head], layer.key_bias[head], arithmetic)  # (T, k)
         v_own = _own(size, layer.value[head], layer.value_bias[head], arithmetic)  # (T, v)
-        k_moved = _carried(np.concatenate(fixed), layer.key[head])  # (T, k, 2)
         v_moved = _carried(np.concatenate(errors), layer.value[head])  # (T, v, 2)
-        scores, bent = _products(q, k)  # (L, T), (L, T, 2)
+        scores, moved = _products(q, k, self.variable_error)  # (L, T), (L, T, 2)
         q_size, k_size = q.size + q_own, k.size + k_own
         features = (q_size > 0).astype(np.float64) @ (
             k_size > 0
         ).T + STOCK_SCALING  # (L, T): products that are not zero
         unit = 1.01 * (features * arithmetic.unit + (STOCK_SCALING + 2) * arithmetic.store)
         own = unit * (q_size @ k_size.T) + q_own @ k_size.T + q_size @ k_own.T  # (L, T)
-        moved = np.einsum("lke,tk->lte", q_moved, k_size) + np.einsum("lk,tke->lte", q_size, k_moved)  # (L, T, 2)
-        moved = moved + bent[..., None] * self.variable_error.max(axis=0, initial=0.0)
         return [
-            Keys(scores[row], v, own[row], v_own, moved[row], v_moved, self.variable_error)
+            Keys(scores[row], v, own[row], v_own, moved[row], v_moved, self.variable_error, self.noise)
             for row in range(len(queries))
         ]
 
@@ -236,11 +236,11 @@ def _carried(error: Floats, weight: Floats) -> Floats:
     return np.einsum("tdp,dm->tmp", error, np.abs(weight))
 
 
-def _products(q: Forms, k: Forms) -> tuple[Forms, Floats]:
-    """Scores q·k, and how fast their part that is not affine can change with any variable; (L, T) each.
+def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
+    """Scores q·k (L, T), and how far errors of the variables (V, 2) move their part that is not affine, (L, T, 2).
 
     With `q = q_0 + q'`, `k = k_0 + k'` (constants and varying parts) it is `q_0 k_0 + q' k_0 + q_0 k' + q' k'`; the
-    last term, absent from all constructions, goes to the slack.
+    last term, tiny in all constructions, goes to the slack.
     """
     sizes = q.frame.sizes[1:]
     q0, k0, q1, k1 = q.coefficients[..., 0], k.coefficients[..., 0], q.coefficients[..., 1:], k.coefficients[..., 1:]
@@ -250,5 +250,5 @@ def _products(q: Forms, k: Forms) -> tuple[Forms, Floats]:
     slack = q.slack @ k.terms.T + q.terms @ k.slack.T + q_bend @ k_bend.T * (1 + 1e-12)
     count = 2 * (q.terms > 0).astype(np.float64) @ (k.terms > 0).T + 6  # (L, T)
     slack = slack + count * ULP * (q.terms @ k.terms.T)
-    steepness = np.abs(q1).sum(axis=2) @ k_bend.T + q_bend @ np.abs(k1).sum(axis=2).T  # (L, T)
-    return Forms(coefficients, slack, q.frame), steepness
+    moved = np.einsum("lke,tk->lte", np.abs(q1) @ error, k_bend) + np.einsum("lk,tke->lte", q_bend, np.abs(k1) @ error)
+    return Forms(coefficients, slack, q.frame), moved
