@@ -77,16 +77,17 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     memory = np.broadcast_to(weights["memory"], (len(X), *layer.memory.shape))  # (b, M, e)
     tokens = np.concatenate([X[:, asked], memory], axis=1) if layer.attends_data else memory  # (b, T, e)
     counts = np.append(np.bincount(owner, minlength=len(asked)), np.ones(len(layer.memory))).astype(X.dtype)  # (T,)
+    k = _project(tokens[:, None], weights["key"], weights["key_bias"][:, None])  # (b, H, T, k)
+    v = _project(tokens[:, None], weights["value"], weights["value_bias"][:, None])  # (b, H, T, v)
     written = np.flatnonzero(weights["output"].any(axis=(0, 1)) | (weights["output_bias"] != 0))
-    total = np.zeros((len(X), len(asking), len(written)), dtype=X.dtype) + weights["output_bias"][written]
-    for head in range(layer.heads):
-        q = _project(X[:, asking], weights["query"][head], weights["query_bias"][head])  # (b, n', k)
-        k = _project(tokens, weights["key"][head], weights["key_bias"][head])  # (b, T, k)
-        v = _project(tokens, weights["value"][head], weights["value_bias"][head])  # (b, T, v)
-        rows = max(1, BLOCK // (len(X) * len(counts)))
-        for at in range(0, len(asking), rows):
-            y = _mix(q[:, at : at + rows], k, v, counts)
-            total[:, at : at + rows] += y @ weights["output"][head][:, written]
+    output = weights["output"][..., written].reshape(-1, len(written))  # (H v, written)
+    total = np.empty((len(X), len(asking), len(written)), dtype=X.dtype)
+    rows = max(1, BLOCK // (len(X) * layer.heads * (len(counts) + layer.query.shape[2])))
+    for at in range(0, len(asking), rows):
+        block = X[:, None, asking[at : at + rows]]  # (b, 1, n', d)
+        q = _project(block, weights["query"], weights["query_bias"][:, None])  # (b, H, n', k)
+        y = np.moveaxis(_mix(q, k, v, counts), 1, 2)  # (b, n', H, v)
+        total[:, at : at + rows] = y.reshape(*y.shape[:2], -1) @ output + weights["output_bias"][written]
     out[..., written] += total[:, answer]
     return out
 
@@ -98,9 +99,9 @@ def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
 
 
 def _project(X: Array, weight: Array, bias: Array) -> Array:
-    """`X weight + bias`, reading only the features that matter."""
-    read = np.flatnonzero(weight.any(axis=1))
-    return X[..., read] @ weight[read] + bias
+    """`X weight + bias`, reading only the features that matter; weights may have heads in front, (H, d, m)."""
+    read = np.flatnonzero(weight.any(axis=-1).reshape(-1, weight.shape[-2]).any(axis=0))
+    return X[..., read] @ weight[..., read, :] + bias
 
 
 def _merge(X: Array, *weights: Array) -> tuple[Array, Array]:
@@ -125,7 +126,7 @@ def _merge(X: Array, *weights: Array) -> tuple[Array, Array]:
 
 
 def _mix(q: Array, k: Array, v: Array, counts: Array) -> Array:
-    """Softmax attention in which key t counts `counts[t]` times: (b, n, k), (b, T, k), (b, T, v) -> (b, n, v)."""
-    scores = q @ np.swapaxes(k, -1, -2)  # (b, n, T)
+    """Softmax attention in which key t counts `counts[t]` times: (.., n, k), (.., T, k), (.., T, v) -> (.., n, v)."""
+    scores = q @ np.swapaxes(k, -1, -2)  # (.., n, T)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True)) * counts
     return (weights @ v) / weights.sum(axis=-1, keepdims=True)

@@ -35,6 +35,17 @@ try:
 except ImportError:
     raise MissingExtra("scikit-learn", "sklearn") from None
 
-from .linear import LinearRegression, Ridge
+from .classify import LogisticRegression
+from .glm import GLM, GradientDescent
+from .kernel import KernelRegression
+from .linear import Lasso, LinearRegression, Ridge
 
-__all__ = ["LinearRegression", "Ridge"]
+__all__ = [
+    "GLM",
+    "GradientDescent",
+    "KernelRegression",
+    "Lasso",
+    "LinearRegression",
+    "LogisticRegression",
+    "Ridge",
+]

@@ -21,7 +21,56 @@ from .readout import PRECISIONS
 Floats = npt.NDArray[np.float64]
 
 
-class InContextLearner(BaseEstimator):
+def check_number(name: str, value: Any, *, zero: bool, infinite: bool = False) -> None:
+    """A parameter must be a positive number, or zero or infinite where that is allowed."""
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or value < 0 or value != value or (value == 0 and not zero) or (value == np.inf and not infinite):
+        kind = "a number that is not negative" if zero else "a positive number"
+        raise InputError(f"{name} must be {kind}", got=repr(value))
+
+
+class Learner(BaseEstimator):
+    """A scikit-learn estimator that is an attention network."""
+
+    dtype: str
+    n_features_in_: int
+    X_: Floats  # (n, d)
+    y_: Floats  # (n, m)
+    _many: bool
+    """Had y an axis of outputs?"""
+
+    @abstractmethod
+    def network(
+        self, n_features: int | None = None, n_steps: int | None = None, n_outputs: int | None = None
+    ) -> Network:
+        """The network, for prompts with any number of rows. Sizes not given are those of the examples kept by `fit`."""
+
+    def to_torch(self) -> Any:
+        """The network as a plain `torch.nn.Module` of stock attention, from prompts (B, N, .) to answers (B, N, .)."""
+        from ..backends.torch import prompt_to_torch
+
+        return prompt_to_torch(self.network())
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as an ONNX model with any batch and any number of rows, "prompts" to "answers"."""
+        from ..backends.onnx_prompts import to_onnx
+
+        model = to_onnx(self.network(), {"attnfun": __version__, "learner": repr(self)})
+        storage.write_whole(path, model.SerializeToString())
+
+    def _sizes(self, n_features: int | None, n_outputs: int | None) -> tuple[int, int]:
+        """Numbers of features and outputs, those of the examples if not given."""
+        if n_features is None:
+            check_is_fitted(self, "y_")
+            n_features = self.n_features_in_
+        return n_features, n_outputs or (self.y_.shape[1] if hasattr(self, "y_") else 1)
+
+    def _check_parameters(self) -> None:
+        if self.dtype not in PRECISIONS:
+            raise InputError(f"dtype must be one of {', '.join(PRECISIONS)}", got=repr(self.dtype))
+
+
+class InContextLearner(Learner):
     """A linear model whose coefficients a fixed attention network computes from the examples in its prompt.
 
     `fit` checks and keeps the examples. `coef_`, `intercept_` and predictions come from executing `network()` on
@@ -30,12 +79,6 @@ class InContextLearner(BaseEstimator):
 
     fit_intercept: bool
     n_steps: int | None
-    dtype: str
-    n_features_in_: int
-    X_: Floats  # (n, d)
-    y_: Floats  # (n, m)
-    _many: bool
-    """Had y an axis of outputs?"""
 
     @abstractmethod
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
@@ -55,12 +98,7 @@ class InContextLearner(BaseEstimator):
     ) -> Network:
         """The network, for prompts with any number of rows. Sizes not given are those of the examples kept by `fit`."""
         self._check_parameters()
-        if n_features is None:
-            check_is_fitted(self, "y_")
-            n_features = self.n_features_in_
-        outputs = n_outputs or (self.y_.shape[1] if hasattr(self, "y_") else 1)
-        steps = n_steps or self.n_steps or self._default_steps
-        return self._build(n_features, outputs, steps)
+        return self._build(*self._sizes(n_features, n_outputs), n_steps or self.n_steps or self._default_steps)
 
     def prompt(self, X: npt.ArrayLike, y: npt.ArrayLike, queries: npt.ArrayLike | None = None) -> Prompt:
         """Examples and queries as one sequence; `prompt.rows` is what the network reads."""
@@ -75,19 +113,6 @@ class InContextLearner(BaseEstimator):
         network = self.network(p - prompts[0].intercept, n_outputs=m)
         out = run(network, stack(list(prompts))).astype(np.float64)  # (B, N, m + m + p)
         return [prompt.read(rows) for prompt, rows in zip(prompts, out, strict=True)]
-
-    def to_torch(self) -> Any:
-        """The network as a plain `torch.nn.Module` of stock attention, from prompts (B, N, .) to answers (B, N, .)."""
-        from ..backends.torch import prompt_to_torch
-
-        return prompt_to_torch(self.network())
-
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
-        """Write the network as an ONNX model with any batch and any number of rows, "prompts" to "answers"."""
-        from ..backends.onnx_prompts import to_onnx
-
-        model = to_onnx(self.network(), {"attnfun": __version__, "learner": repr(self)})
-        storage.write_whole(path, model.SerializeToString())
 
     @property
     def coef_(self) -> Floats:
@@ -134,7 +159,6 @@ class InContextLearner(BaseEstimator):
         return numbers if self._many else numbers[0]
 
     def _check_parameters(self) -> None:
-        if self.dtype not in PRECISIONS:
-            raise InputError(f"dtype must be one of {', '.join(PRECISIONS)}", got=repr(self.dtype))
+        super()._check_parameters()
         if self.n_steps is not None and not (isinstance(self.n_steps, int | np.integer) and self.n_steps >= 1):
             raise InputError("n_steps must be None or a positive whole number", got=repr(self.n_steps))

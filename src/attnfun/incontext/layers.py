@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..network import Attention
+from ..network import Affine, Attention, Layer, Network
+from ..network.network import rounded
 from .prompt import REACH
 from .readout import Precision
 from .registers import MASK, Head, Move, Registers, Sum, attention, moving, products
@@ -73,14 +74,17 @@ def double(registers: Registers, precision: Precision, features: int) -> Attenti
     return multiply(registers, precision, features, {"e": 1.0, "P": -1.0}, moves)
 
 
-def predict(
-    registers: Registers, precision: Precision, features: int, moves: list[Move], also: Sum | None = None
-) -> Attention:
-    """Sums over features, into data and query rows: target_i += Σ_j x_ij source_j.
-
-    State rows ask with the register `also`, if given: target_j += Σ_k also_jk source_k.
-    """
-    asks = {"x": 1.0} | dict(also or {})
+def predict(registers: Registers, precision: Precision, features: int, moves: list[Move]) -> list[Head]:
+    """Sums over features, into data and query rows: target_i += Σ_j x_ij source_j."""
     scaled = [Move(move.source, move.target, move.factor * features) for move in moves]
-    heads = products(registers, precision, asks, {"e": 1.0}, "state", scaled, largest=REACH, reach=precision.data_reach)
-    return attention(heads)
+    asked, reach = {"e": 1.0}, precision.data_reach
+    return products(registers, precision, {"x": 1.0}, asked, "state", scaled, largest=REACH, reach=reach)
+
+
+def finish(layers: list[Layer], dtype: str) -> Network:
+    """Layers as a network for any length, weights rounded; a layer that occurs many times stays one object."""
+    made: dict[int, Affine | Attention] = {}
+    for layer in layers:
+        if id(layer) not in made:
+            made[id(layer)] = rounded(layer, dtype)  # type: ignore[assignment]
+    return Network(tuple(made[id(layer)] for layer in layers), None, dtype)

@@ -12,9 +12,8 @@ each use of V, so errors of V do no harm as long as V G is near the identity.
 
 from __future__ import annotations
 
-from ..network import Affine, Attention, Layer, Network
-from ..network.network import rounded
-from .layers import centre, double, gather, multiply, predict
+from ..network import Layer, Network
+from .layers import centre, double, finish, gather, multiply, predict
 from .prompt import columns
 from .readout import PRECISIONS
 from .registers import Move, Registers, attention, rewrite, select, widen
@@ -23,8 +22,6 @@ REFINEMENTS = 3
 """Uses of the inverse."""
 STEPS = {"float64": 28, "float32": 16}
 """Doublings by default: rounding in float32 allows no more."""
-OUTPUTS = ("w", "z", "x")
-"""Registers that a network puts out: coefficients in state rows, predictions in query rows, centred points."""
 
 
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
@@ -43,7 +40,7 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
     ]
     layers += [double(registers, precision, p)] * n_steps
     layers += solve(registers, n_steps, largest, dtype)
-    layers += [predict(registers, precision, p, [Move({"w": 1.0}, "z")]), select(registers, *OUTPUTS)]
+    layers += [attention(predict(registers, precision, p, [Move({"w": 1.0}, "z")])), select(registers, "w", "z", "x")]
     return finish(layers, dtype)
 
 
@@ -58,12 +55,3 @@ def solve(registers: Registers, n_steps: int, largest: float, dtype: str) -> lis
             layers.append(multiply(registers, precision, p, {"G": 1.0}, [Move({"w": 1.0}, f"q{use}")], largest=2.0))
         layers.append(multiply(registers, precision, p, {"V": 1.0}, [Move(residual, "w")], largest=top))
     return layers
-
-
-def finish(layers: list[Layer], dtype: str) -> Network:
-    """Layers as a network for any length, weights rounded; a layer that occurs many times stays one object."""
-    made: dict[int, Affine | Attention] = {}
-    for layer in layers:
-        if id(layer) not in made:
-            made[id(layer)] = rounded(layer, dtype)  # type: ignore[assignment]
-    return Network(tuple(made[id(layer)] for layer in layers), None, dtype)

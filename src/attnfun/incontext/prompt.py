@@ -53,13 +53,14 @@ class Units:
     y: Floats  # (m,)
 
     @classmethod
-    def of(cls, X: Floats, y: Floats, centred: bool, least: float, common: bool) -> Units:
+    def of(cls, X: Floats, y: Floats, centred: bool, least: float, common: bool, y_unit: float | None) -> Units:
         """Powers of two that fit the examples; `least` bounds those of x from below, `common` makes them equal."""
         away = X - X.mean(axis=0) if centred else X
         spread = np.maximum(np.abs(away).max(axis=0) / REACH, np.sqrt(np.square(away).mean(axis=0)))
         if common:
             spread = np.full_like(spread, spread.max())
-        return cls(power_of_two(np.maximum(spread, least)), power_of_two(np.abs(y).max(axis=0)))
+        y_units = power_of_two(np.abs(y).max(axis=0)) if y_unit is None else np.full(y.shape[1], y_unit)
+        return cls(power_of_two(np.maximum(spread, least)), y_units)
 
 
 def power_of_two(sizes: Floats) -> Floats:
@@ -119,13 +120,14 @@ def write(
     threshold: float = 0.0,
     least_unit: float = 0.0,
     common_unit: bool = False,
+    y_unit: float | None = None,
 ) -> Prompt:
     """The prompt for examples X (n, d), y (n, m) and queries (k, d).
 
     `penalty` is the factor of Σ w_j²/2 beside the sum over examples (0 for none), `threshold` that of Σ |w_j|; the
     intercept has neither.
     """
-    (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, intercept, least_unit, common_unit)
+    (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, intercept, least_unit, common_unit, y_unit)
     features = d + intercept
     place = Registers(**columns(features, m))
     rows = np.zeros((2 * features + 1 + 2 * n + len(queries), place.width))

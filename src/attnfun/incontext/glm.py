@@ -1,0 +1,164 @@
+"""Generalised linear models, robust regression, and plain gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..network import Network
+from . import convex
+from .banks import FAMILIES, Bank
+from .base import check_number
+from .linear import InContextRegressor
+from .prompt import Prompt, power_of_two, write
+
+Floats = npt.NDArray[np.float64]
+
+
+class GLM(InContextRegressor):
+    """A linear model with another loss, `mean_i ℓ(w·x_i + b, y_i) + alpha |w|²/2`, by Newton's method.
+
+    family     loss                                    scikit-learn's name for it
+    poisson    e^z - y z, predictions e^z               PoissonRegressor
+    huber      r²/2 up to |r| = delta, linear beyond   (HuberRegressor also estimates a scale)
+    log-cosh   delta² log cosh(r/delta)
+
+    `n_steps` Newton steps. `delta` is in the units of y.
+
+    >>> model = GLM("poisson", alpha=0).fit([[0.0], [0.0], [1.0], [1.0]], [1, 3, 5, 7])
+    >>> model.predict([[0.0], [1.0]]).round(6)
+    array([2., 6.])
+    """
+
+    def __init__(
+        self,
+        family: str = "poisson",
+        *,
+        alpha: float = 1.0,
+        delta: float = 1.0,
+        fit_intercept: bool = True,
+        n_steps: int | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        self.family, self.alpha, self.delta = family, alpha, delta
+        self.fit_intercept, self.n_steps, self.dtype = fit_intercept, n_steps, dtype
+
+    def fit(self, X: Any, y: Any) -> GLM:
+        """Keep the examples."""
+        X, y = self._keep(X, y, y_numeric=True)
+        if self.family == "poisson" and (y.min() < 0 or y.max() <= 0):
+            raise InputError("targets of the poisson family must not be negative, nor all zero", got=y.min())
+        self.X_, self.y_, self._many = X, np.asarray(y, dtype=np.float64)[:, None], False
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predictions for the rows of X, by one forward pass; means e^z for the poisson family."""
+        values = self._values(X)[:, 0]
+        return np.exp(values) if self.family == "poisson" else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        tags.target_tags.positive_only = self.family == "poisson"
+        return tags
+
+    def _values(self, X: Any) -> Floats:
+        return super()._values(X) + self._offset
+
+    @property
+    def intercept_(self) -> float:
+        """The intercept."""
+        return float(super().intercept_ + self._offset)
+
+    @property
+    def _offset(self) -> float:
+        """The network sees poisson targets in a unit that makes them at most 1: log of that unit."""
+        return float(np.log(power_of_two(self.y_.max(axis=0))[0])) if self._scales else 0.0
+
+    @property
+    def _scales(self) -> bool:
+        return self.family == "poisson" and self.fit_intercept
+
+    @property
+    def _bank(self) -> Bank:
+        return FAMILIES[self.family](self.delta)
+
+    @property
+    def _default_steps(self) -> int:
+        return 12
+
+    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
+        sizes = n_features, self._bank, self.fit_intercept, n_steps, self.dtype
+        return convex.network(*sizes, renew=set(range(n_steps)), momentum=0.0, floor=FLOORS[self.family])
+
+    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+        unit = float(power_of_two(y.max(axis=0))[0]) if self._scales else 1.0
+        alpha = self.alpha * len(X) / unit
+        least = np.sqrt(alpha / (len(X) + X.shape[1] + self.fit_intercept))
+        return write(X, y / unit, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=1.0)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("alpha", self.alpha, zero=True)
+        check_number("delta", self.delta, zero=False)
+        known = sorted(FLOORS)
+        if self.family not in known:
+            raise InputError(f"family must be one of {', '.join(known)}", got=repr(self.family))
+
+
+FLOORS = {"poisson": 0.0, "huber": 0.1, "log-cosh": 0.1}
+"""Curvature added to that of the loss: robust losses have none far from zero, and plain Newton steps would run away."""
+
+
+class GradientDescent(InContextRegressor):
+    """`n_steps` steps of gradient descent from zero on `mean_i ℓ(w·x_i + b - y_i) + alpha |w|²/2`.
+
+    The step is 1/(p c + 1), p the number of features with the intercept and c the largest curvature of the loss, in
+    units in which features have mean squares of at most 1; with `momentum`, Nesterov's.
+
+    >>> model = GradientDescent(n_steps=200, momentum=0.5).fit([[0.0], [1.0], [3.0]], [1.0, 3.0, 7.0])
+    >>> model.coef_.round(6)
+    array([2.])
+    """
+
+    def __init__(
+        self,
+        loss: str = "squared",
+        *,
+        alpha: float = 0.0,
+        delta: float = 1.0,
+        momentum: float = 0.9,
+        fit_intercept: bool = True,
+        n_steps: int | None = None,
+        dtype: str = "float64",
+    ) -> None:
+        self.loss, self.alpha, self.delta, self.momentum = loss, alpha, delta, momentum
+        self.fit_intercept, self.n_steps, self.dtype = fit_intercept, n_steps, dtype
+
+    @property
+    def _default_steps(self) -> int:
+        return 100
+
+    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
+        bank = None if self.loss == "squared" else FAMILIES[self.loss](self.delta)
+        sizes = n_features, n_outputs, bank, self.fit_intercept, n_steps, self.dtype
+        return convex.descend(*sizes, momentum=self.momentum)
+
+    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+        alpha = self.alpha * len(X)
+        least = np.sqrt(alpha / (len(X) + X.shape[1] + self.fit_intercept))
+        unit = None if self.loss == "squared" else 1.0
+        return write(X, y, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=unit)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("alpha", self.alpha, zero=True)
+        check_number("delta", self.delta, zero=False)
+        known = ["squared", "huber", "log-cosh"]
+        if self.loss not in known:
+            raise InputError(f"loss must be one of {', '.join(known)}", got=repr(self.loss))
+        if not 0 <= self.momentum < 1:
+            raise InputError("momentum must be at least 0 and below 1", got=self.momentum)
