@@ -30,7 +30,7 @@ class LogisticRegression(ClassifierMixin, InContextLearner):
 
     >>> model = LogisticRegression().fit([[-2.0], [-1.0], [1.0], [2.0]], ["no", "no", "yes", "yes"])
     >>> model.predict([[-0.5], [0.5]]).tolist(), model.coef_.round(4)
-    (['no', 'yes'], array([[0.9705]]))
+    (['no', 'yes'], array([[1.0066]]))
     """
 
     classes_: npt.NDArray[Any]
