@@ -76,9 +76,9 @@ def test_a_declared_function_can_be_checked_against_its_samples(compiled):
 
 
 def test_without_a_tolerance_the_bound_comes_close_to_the_largest_error():
-    for construction in ("grid", "spectral"):
-        net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 40}, construction=construction)
-        assert net.network.tokens <= 40
+    for construction, tokens in (("grid", 40), ("spectral", 8)):  # with 40 spectral tokens the error is all rounding
+        net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": tokens}, construction=construction)
+        assert net.network.tokens <= tokens
         assert net.certificate.parts["construction"] <= 1.10 * net.certificate.found
 
 

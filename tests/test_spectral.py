@@ -39,6 +39,23 @@ def test_eight_proved_digits_from_few_tokens(formula, domain, most):
     assert net.network.tokens <= most
 
 
+def test_a_branch_point_at_an_end_is_resolved():
+    net = af.compile("sqrt(x)", {"x": (0, 1)}, 1e-6, construction="spectral")
+    assert net.certificate.proved
+    assert net.network.tokens <= 40
+
+
+def test_steep_tokens_matter_only_near_the_origin_of_scores():
+    mesh = survey(lambda x: np.sqrt(x - 3)[:, None], 3, 4, 1e-6).mesh()
+    tokens = mesh.tokens(40, 0.5, 4)
+    points = mesh.points(200)
+    scores = np.abs(tokens.slopes[:, 0] * (points[:, None] - mesh.origin)) * tokens.weights(
+        points[:, None] - mesh.origin
+    )
+    assert np.abs(tokens.slopes).max() > 1e9
+    assert scores.sum(axis=1).max() < 100
+
+
 def test_low_precision_gets_values_it_can_bear():
     net, exact = (
         af.compile("sin(10*x)", {"x": (-1, 1)}, 3e-4, construction="spectral", dtype=dtype)

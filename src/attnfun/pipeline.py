@@ -123,7 +123,7 @@ def pursue(theorem: Construction, target: Target, ask: Request) -> Compiled:
         result = _realise(ask, target, theorem, plan)
         if ask.eps is None or result.certificate.bound <= ask.eps:
             return result
-        aim, last = _closer(ask.eps, ask, result, last) * (aim or ask.eps), result
+        aim, last = _closer(ask.eps, ask, theorem, result, last) * (aim or ask.eps), result
 
 
 @dataclass(frozen=True)
@@ -216,17 +216,23 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
     )
 
 
-def _closer(eps: float, ask: Request, result: Compiled, last: Compiled | None) -> float:
+def _closer(eps: float, ask: Request, theorem: Construction, result: Compiled, last: Compiled | None) -> float:
     """The factor by which the next attempt aims closer, or the reason why there is none."""
-    certificate = result.certificate
-    rounding = certificate.parts.get("rounding", 0.0) + certificate.parts.get("input", 0.0)
-    if rounding >= eps / 2 and certificate.found <= eps:
+    certificate, rounding = result.certificate, _rounding(result)
+    stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
+    if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
     if ask.time_left <= LEAST_TIME:
         raise _missed(ask, result, f"The time limit of {ask.effort.time_limit:g} s was reached: allow more")
     if last is not None and certificate.found > max(eps, STALLED * last.certificate.found):
         raise _missed(ask, result, "The error does not fall with more tokens: the target seems to jump somewhere")
     return min(0.8, max(0.2, MARGIN * eps / certificate.bound))
+
+
+def _rounding(result: Compiled) -> float:
+    """The parts of a bound that arithmetic is to blame for."""
+    parts = result.certificate.parts
+    return parts.get("rounding", 0.0) + parts.get("input", 0.0)
 
 
 def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:

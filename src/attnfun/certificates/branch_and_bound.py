@@ -43,7 +43,7 @@ MAX_BOXES = 1_000_000
 """Boxes waiting at a time; beyond that the search stops with the bound it has."""
 WITHIN = 1.05
 """Without a goal, stop when the bound is this close to the largest error found."""
-FINEST = 2.0**-44
+FINEST = 2.0**-70
 """Boxes narrower than this fraction of the domain on every axis are not cut further."""
 EDGE = 2.0**-8
 """Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""

@@ -13,7 +13,7 @@ from ..network.reference import apply, softmax
 from .heads import TAIL_SHARE, Bank, Focus, Region, attend
 from .mixture import exponentials, largest_average
 from .ragged import Ragged
-from .rounding import ARITHMETIC, INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, with_sum
+from .rounding import ARITHMETIC, INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, score_doubt, with_sum
 
 
 class Encloser:
@@ -120,5 +120,7 @@ def _(layer: Softmax, region: Region, arithmetic: Arithmetic) -> Region:
         in_play=np.full(low.shape[:2], layer.width),
         keys=layer.width,
     )
-    columns = [head_error(sizes, np.ones(low.shape[:2]), np.ones(low.shape[:2]), 1.0, arithmetic) for _ in units]
+    one = np.ones(low.shape[:2])
+    drawn = score_doubt(region.error.sum(axis=3), sizes, arithmetic).max(axis=2)
+    columns = [head_error(sizes, drawn, one, one, 1.0, arithmetic) for _ in units]
     return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

@@ -30,7 +30,7 @@ from ..network.layers import selects
 from ..network.reference import softmax
 from .mixture import exponentials, largest_average
 from .ragged import Integers, Ragged
-from .rounding import INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, with_sum
+from .rounding import INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, score_doubt, with_sum
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -173,6 +173,7 @@ class _Keys:
     weights: Floats  # (B, n, T'), weights at the centre, not rigorous
     real: Flags  # (B, T)
     sizes: HeadSizes
+    score_error: Floats  # (B, n, T'), how far scores may be off, up to a shift common to all
     value_error: Floats  # (B, v, 2)
 
     def narrow(self, tail: Floats, least: float) -> tuple[Flags, Floats]:
@@ -191,17 +192,18 @@ class _Keys:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
         sizes = replace(self.sizes, tail=tail, in_play=np.isfinite(self.high).sum(axis=2))
+        doubt = score_doubt(self.score_error, sizes, arithmetic)  # (B, n, T')
         ends, errors = [], []
         for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
             high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
             upper = _lifted(largest_average(light, heavy, high), tail, most)  # (B, n)
             lower = -_lifted(largest_average(light, heavy, -low), tail, -least)
             apart = np.maximum(high - lower[..., None], upper[..., None] - low)  # (B, n, T')
-            spread = largest_average(light, heavy, apart) * (1 + 1e-12)
+            spread, drawn = (largest_average(light, heavy, far) * (1 + 1e-12) for far in (apart, apart * doubt))
             osc = float(max(most, high.max()) - min(least, low.min()))
             size = np.maximum(np.abs(lower), np.abs(upper))
             ends.append(Interval(lower, upper))
-            errors.append(head_error(sizes, spread, size, osc, arithmetic))
+            errors.append(head_error(sizes, drawn, spread, size, osc, arithmetic))
         return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2) + self.value_error[:, None]
 
 
@@ -266,9 +268,10 @@ def _gather(
     by_keys = [q_size @ np.swapaxes(key_error[..., part], 1, 2) for part in (INPUT, OWN)]
     products = q_size @ np.swapaxes(size + key_error.sum(axis=3), 1, 2)  # (B, n, T')
     reach = q_size @ (most + most_error)  # (B, n)
+    own, by_input = score_unit * products + moved[OWN] + by_keys[OWN], moved[INPUT] + by_keys[INPUT]  # (B, n, T')
     sizes = HeadSizes(
-        own=(score_unit * products + moved[OWN] + by_keys[OWN]).max(axis=2),
-        moved=(moved[INPUT] + by_keys[INPUT]).max(axis=2),
+        own=own.max(axis=2),
+        moved=by_input.max(axis=2),
         anywhere=score_unit * reach + 2 * q_error.sum(axis=3) @ (most + most_error) + q_size @ most_error,
         reach=reach,
         tail=np.zeros(q_size.shape[:2]),
@@ -276,7 +279,7 @@ def _gather(
         keys=len(bank.keys) + (layer.attends_data and q_size.shape[1]),
     )
     values = values.reshape(boxes, 1, *values.shape[1:])
-    return _Keys(low, high, values, at, softmax(score_at), real, sizes, value_error)
+    return _Keys(low, high, values, at, softmax(score_at), real, sizes, own + by_input, value_error)
 
 
 def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Floats, Floats]:

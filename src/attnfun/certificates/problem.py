@@ -13,14 +13,15 @@ from ..interval import Interval
 from ..interval.directed import above
 from ..network import Network
 from ..targets import Target, Unanswerable
-from .boxes import PARTS, Boxes, Floats
+from .boxes import PARTS, Boxes, Flags, Floats
 from .enclosure import Encloser
 from .heads import Focus
 from .rounding import INPUT, OWN
 from .taylor import TaylorBounds
 
 STIFF = 0.9
-"""If halving a box leaves more than this fraction of its rounding part, cutting it further is no remedy."""
+"""If halving a box leaves more than this fraction of its rounding part, and so does its centre alone, cutting it
+further is no remedy."""
 TRIALS = 32
 """Boxes on which Taylor series are tried before a whole batch is done with them."""
 
@@ -76,9 +77,20 @@ class Problem:
             parts=parts,
             seen=self._at_centres(Interval(rows.mid), region.points.reshape(len(rows), -1)),
             defined=np.broadcast_to(target.defined, target.shape).all(axis=1) | empty,
-            stiff=parts[:, 1:].sum(axis=1) > STIFF * boxes.parts[:, 1:].sum(axis=1),
+            stiff=self._stiff(rows, focus, parts[:, 1:].sum(axis=1), boxes.parts[:, 1:].sum(axis=1)),
             focus=focus,
         )
+
+    def _stiff(self, rows: Interval, focus: tuple[Focus, ...], rounding: Floats, before: Floats) -> Flags:
+        """Is rounding, which halving the box did not lessen, as large at the centre alone?"""
+        stiff = rounding > STIFF * before  # (B,)
+        pick = np.flatnonzero(stiff)
+        if len(pick):
+            centres = Interval(rows.mid[pick]).reshape(len(pick), *self.network.shape_in)
+            region, _ = self.encloser(centres, tuple(layer.take(pick) for layer in focus))
+            alone = region.error.reshape(len(pick), -1, 2).max(axis=1).sum(axis=1)
+            stiff[pick] = alone > STIFF * rounding[pick]
+        return stiff
 
     def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, easy: Floats) -> Floats:
         """Improve bounds (B,) by Taylor series, unless a few trials say that the boxes are still too large for them."""

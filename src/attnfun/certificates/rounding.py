@@ -11,7 +11,9 @@ computed scores: `s_j - m` within a block and `m - m'` when a running maximum gr
 so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unnormalised weight is the true one times
 `e^{±η_j}` with
 
-    η_j <= η + u' t_j,     η = 1.01 (Ā + 2 (B + 1) u Ā + B ε),     u' = 1.01 u.
+    η_j <= ζ_j + u' t_j,     ζ_j = 1.01 (A_j + 2 (B + 1) u Ā + B ε) <= η,     u' = 1.01 u,
+
+η the same with Ā, the largest A_j, in place of A_j.
 
 With w the true weights and `D_j >= |v_j - y|` the error of the average is at most (THEORY 10)
 
@@ -19,10 +21,12 @@ With w the true weights and `D_j >= |v_j - y|` the error of the average is at mo
 
 The terms `u' t_j` are unbounded, but heavy tokens have small t_j: with `Z = Σ e^{-t_j} >= 1` and w_j = e^{-t_j}/Z,
 Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence `Σ_j w_j e^{u' t_j} <= N^{u'}`, and likewise
-(entropy) `Σ_j w_j t_j <= log N`. Let Δ be the largest average of D over the tokens in play, τ the tail (`heads.py`),
-η̂ a bound on η_j for dropped tokens and osc the spread of all values. Then the error is at most
+(entropy) `Σ_j w_j t_j <= log N`. Let Δ be the largest average of D over the tokens in play, Γ that of
+`(e^{ζ_j} - 1) D_j` (heavy tokens count most, and their scores are the smaller ones), τ the tail (`heads.py`), η̂ a bound
+on η_j for dropped tokens and osc the spread of all values. As `e^{η_j} - 1 = (e^{ζ_j} - 1) + e^{ζ_j} (e^{u' t_j} - 1)`,
+the error is at most
 
-    ((e^η - 1) Δ + e^η (N^{u'} - 1) osc + τ e^{η̂} osc) / (1 - η - u' log N - τ)       (weights)
+    (Γ + e^η (N^{u'} - 1) osc + τ e^{η̂} osc) / (1 - η - u' log N - τ)                 (weights)
     + 1.01 (2K + 2B + 4) u (|y| + Δ + ...)                                            (sums over K tokens in play)
     + min(8.1 τ e^{η̂}, 2.02 N u) (|y| + osc + ...)                                    (sums over the others)
     + 2N tiny (1 + max|v|)                                                            (underflow),
@@ -48,6 +52,8 @@ Integers = npt.NDArray[np.integer]
 FLASH_BLOCK = 512
 MOST_ROUNDINGS = 0.005
 """Largest N u for which the factors 1.01 cover the products of roundings."""
+MOST_DOUBT = 50.0
+"""Larger ζ_j are not told apart: the error is then osc."""
 STORED = 3
 """Times a result may be rounded to the stored format on its way (product, bias, result)."""
 INPUT, OWN = 0, 1
@@ -128,8 +134,17 @@ class HeadSizes:
     keys: int
 
 
-def head_error(sizes: HeadSizes, spread: Floats, average: Floats, osc: float, arithmetic: Arithmetic) -> Floats:
-    """Error of one output column: Δ and |y| of shape (B, n) -> (B, n, 2)."""
+def score_doubt(errors: Floats, sizes: HeadSizes, arithmetic: Arithmetic) -> Floats:
+    """e^{ζ_j} - 1 for tokens whose scores are off by A_j (B, n, T), up to a limit far beyond any use."""
+    blocks = ceil(sizes.keys / FLASH_BLOCK)
+    common = 2 * (blocks + 1) * arithmetic.unit * (sizes.own + sizes.moved) + blocks * arithmetic.exp_error
+    return np.expm1(np.minimum(1.01 * (errors + common[..., None]), MOST_DOUBT))
+
+
+def head_error(
+    sizes: HeadSizes, drawn: Floats, spread: Floats, average: Floats, osc: float, arithmetic: Arithmetic
+) -> Floats:
+    """Error of one output column: Γ, Δ and |y| of shape (B, n) -> (B, n, 2)."""
     unit, blocks = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK)
     if sizes.keys * unit > MOST_ROUNDINGS:
         return np.full((*spread.shape, 2), np.inf)
@@ -141,7 +156,7 @@ def head_error(sizes: HeadSizes, spread: Floats, average: Floats, osc: float, ar
     eta = own + moved
     room = 1 - eta - entropy - sizes.tail
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weights = np.expm1(eta) * spread + np.exp(eta) * np.expm1(entropy) * osc + sizes.tail * far * osc
+        weights = drawn + np.exp(eta) * np.expm1(entropy) * osc + sizes.tail * far * osc
         weights = np.where(room > 0.25, weights / np.maximum(room, 0.25), osc)
         weights = np.minimum(weights, osc)
         share = np.where(eta > 0, moved / np.where(eta > 0, eta, 1.0), 0.0)

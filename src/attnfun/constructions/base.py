@@ -66,6 +66,8 @@ class Construction(ABC):
 
     serves_jumps: ClassVar[bool] = False
     """In L_p: does it get close to targets that jump?"""
+    bears_rounding: ClassVar[bool] = False
+    """Does a closer aim lessen rounding too?"""
     made_for: ClassVar[tuple[type[Target], ...]] = ()
     """Targets for which "auto" takes this construction before all general ones."""
 

@@ -50,16 +50,16 @@ class Head:
         return len(self.project)
 
 
-def assembled(heads: list[Head], length: int, output_shape: tuple[int, ...]) -> tuple[Layer, ...]:
-    """The layers of a network that sums the heads, for inputs of `length` tokens."""
+def assembled(heads: list[Head], constant: Floats, length: int, output_shape: tuple[int, ...]) -> tuple[Layer, ...]:
+    """The layers of a network that sums the heads and a constant (m,), for inputs of `length` tokens."""
     corners = list({id(corner): corner for head in heads for corner in (head.start, head.end) if corner}.values())
     read_out = [Affine.unflatten(*output_shape)] if len(output_shape) == 2 else []
     if not corners:
-        return (_read_in(heads, length), _bank(heads, *_selections(heads)), *read_out)
+        return (_read_in(heads, length), _bank(heads, constant, *_selections(heads)), *read_out)
     outputs = heads[0].values.shape[1]
     keep_first = Affine(np.eye(outputs)[None], np.zeros((1, outputs)), np.array([[[1.0, 0.0]]]))
     rows, layer = _bent(heads, corners, length)
-    return (rows, layer, _bank(heads, *_readings(heads, corners)), keep_first, *read_out)
+    return (rows, layer, _bank(heads, constant, *_readings(heads, corners)), keep_first, *read_out)
 
 
 def _read_in(heads: list[Head], length: int) -> Affine:
@@ -147,7 +147,7 @@ def _asks(heads: list[Head]) -> int:
     return max(head.rank for head in heads) + 1
 
 
-def _bank(heads: list[Head], query: Floats, query_bias: Floats) -> Attention:
+def _bank(heads: list[Head], constant: Floats, query: Floats, query_bias: Floats) -> Attention:
     """One cross-attention layer: a memory token has key and value for every head; smaller banks get dead tokens."""
     tokens, outputs, asks = max(len(head.offsets) for head in heads), heads[0].values.shape[1], _asks(heads)
     blocks = []
@@ -170,6 +170,6 @@ def _bank(heads: list[Head], query: Floats, query_bias: Floats) -> Attention:
         value=select[:, :, asks:],
         value_bias=np.zeros((len(heads), outputs)),
         output=np.tile(np.eye(outputs), (len(heads), 1, 1)),
-        output_bias=np.zeros(outputs),
+        output_bias=constant,
         memory=np.hstack(blocks),
     )

@@ -27,7 +27,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Network
 from ..network.network import rounded
@@ -35,6 +34,7 @@ from ..pieces.kinks import kinks
 from ..pieces.lines import Axis, Search, representable
 from ..pieces.parts import Part, parts_of
 from ..pieces.singularities import Line, survey
+from ..pieces.slices import Slices, sliced
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
@@ -73,13 +73,20 @@ class Summand:
 
     part: Part
     axes: tuple[Axis, ...]
+    slices: Slices | None = None
+    """Several heads for one line, instead of one."""
     start: Corner | None = None
     end: Corner | None = None
 
     @property
     def size(self) -> int:
         """Number of tokens."""
-        return prod(axis.size for axis in self.axes)
+        return self.slices.size if self.slices else prod(axis.size for axis in self.axes)
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return len(self.slices.axes) if self.slices else 1
 
 
 class SpectralConstruction(Construction):
@@ -88,6 +95,7 @@ class SpectralConstruction(Construction):
     name: ClassVar[str] = "spectral"
     theorem: ClassVar[str] = "solved values on a polished Bregman bank (attnfun)"
     options: ClassVar[frozenset[str]] = frozenset({"tokens"})
+    bears_rounding: ClassVar[bool] = True
 
     def serves(self, target: Target) -> bool:
         """Few variables; not what is only declared (nothing is proved of solved values then) or linear in pieces."""
@@ -97,13 +105,17 @@ class SpectralConstruction(Construction):
         """The fewest tokens per axis that follow random lines to within a share of the aim."""
         planner = _Planner(target, wish)
         summands, errors = zip(*planner.summands(), strict=True)
-        return Plan(len(summands) * max(summand.size for summand in summands), sum(errors), summands)
+        heads = sum(summand.heads for summand in summands)
+        return Plan(heads * max(summand.size // summand.heads for summand in summands), sum(errors), summands)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Solve for the values and put the heads together."""
-        heads = [_head(target, summand, dtype) for summand in plan.details]
+        heads = [head for summand in plan.details for head in _heads(target, summand, dtype)]
         length = target.domain.tokens[0]
-        layers = assembled(heads, length, target.output_shape)
+        constant = sum(
+            (summand.slices.constant for summand in plan.details if summand.slices), np.zeros(target.outputs)
+        )
+        layers = assembled(heads, constant, length, target.output_shape)
         return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
@@ -123,7 +135,7 @@ class _Planner:
             self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
         else:
             self.aim = PROVABLE[target.domain.size - 1] * wish.aim
-        self.unit = 2.0 ** -BITS[wish.dtype]
+        self.dtype = wish.dtype
 
     def summands(self) -> Iterator[tuple[Summand, float]]:
         """The summands of the target, each with the error it is expected to have."""
@@ -133,9 +145,14 @@ class _Planner:
             most = LARGEST
             if self.tokens is not None:
                 most = max(1, int((self.tokens // len(pieces)) ** (1 / piece.part.rank) * (1 + 1e-12)))
-            fits = [self.axis(piece.part, k, aim, most, len(pieces)) for k in range(piece.part.rank)]
-            error = max(error for _, error in fits) / SHARES[piece.part.rank - 1]
-            yield replace(piece, axes=tuple(axis for axis, _ in fits)), error
+            searches = [self.search(piece.part, k, aim, len(pieces)) for k in range(piece.part.rank)]
+            fits = [search.smallest(most) if self.tokens is None else search.sized(most) for search in searches]
+            error = max(error for _, error in fits)
+            whole = replace(piece, axes=tuple(axis for axis, _ in fits))
+            if error > aim and self.tokens is None and piece.part.rank == 1 and self.dtype != "float64":
+                slices, finer = sliced(searches[0], self.dtype)
+                whole, error = (replace(piece, slices=slices), finer) if finer < error else (whole, error)
+            yield whole, error / SHARES[piece.part.rank - 1]
 
     def pieces(self, part: Part) -> list[Summand]:
         """A part along one line is cut at its corners; f = Σ_k f_k(clip(u, t_k, t_{k+1})) - Σ_k f(t_k)."""
@@ -173,13 +190,12 @@ class _Planner:
 
         return values
 
-    def axis(self, part: Part, axis: int, aim: float, most: int, pieces: int) -> tuple[Axis, float]:
-        """The smallest axis that reaches `aim`, or the best one of the size asked for; and its error."""
+    def search(self, part: Part, axis: int, aim: float, pieces: int) -> Search:
+        """The search for a bank along one coordinate that reaches `aim`."""
         line = self.line(part, axis)
         seen = survey(line, float(part.low[axis]), float(part.high[axis]), aim)
         ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / seen.scale
-        search = Search(line, seen.mesh(), aim, self.unit, ridge, alone=part.rank == 1)
-        return search.smallest(most) if self.tokens is None else search.sized(most)
+        return Search(line, seen.mesh(), aim, self.dtype, ridge, alone=part.rank == 1)
 
 
 def _asked(wish: Wish) -> int:
@@ -187,6 +203,26 @@ def _asked(wish: Wish) -> int:
     if not 1 <= tokens <= wish.budget:
         raise InputError(f'without eps, options={{"tokens": N}} must say how many, from 1 to {wish.budget}', got=tokens)
     return tokens
+
+
+def _heads(target: Target, summand: Summand, dtype: str) -> list[Head]:
+    """One head for a summand, or one for each slice."""
+    if summand.slices is None:
+        return [_head(target, summand, dtype)]
+    axes, part = summand.slices.axes, summand.part
+    values = summand.slices.solved(part.values(target, axes[0].samples[:, None]))
+    return [
+        Head(
+            part.project,
+            np.array([axis.origin]),
+            axis.tokens.slopes,
+            axis.tokens.offsets,
+            own,
+            summand.start,
+            summand.end,
+        )
+        for axis, own in zip(axes, values, strict=True)
+    ]
 
 
 def _head(target: Target, summand: Summand, dtype: str) -> Head:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import BITS
 from .lines import QUICK, Care, Search, representable
 from .singularities import survey
 from .tokens import Tokens
@@ -60,7 +59,7 @@ def bank_for(
         return np.asarray(function(points), dtype=np.float64).reshape(len(points), -1)
 
     seen = survey(line, low, high, aim)
-    search = Search(line, seen.mesh(), aim, 2.0 ** -BITS[dtype], RIDGE * aim / seen.scale, alone=True, care=care)
+    search = Search(line, seen.mesh(), aim, dtype, RIDGE * aim / seen.scale, alone=True, care=care)
     axis, error = search.smallest(MOST)
     (axis,) = representable((axis,), dtype)
     return Bank(axis.tokens, axis.solved(line(axis.samples)), axis.origin, error)

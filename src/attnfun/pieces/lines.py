@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..dtypes import BITS, round_to
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
+from .rounding import COSTS
 from .singularities import Line
 from .solve import NOISE, solved
 from .tokens import Tokens
@@ -85,10 +86,17 @@ class Axis:
         """The same axis with fewer samples, all of them equal."""
         return replace(self, samples=self.mesh.points(count), emphasis=np.ones(1))
 
+    def weights(self, points: Floats) -> Floats:
+        """Weights at points of the line, (S,) -> (S, N)."""
+        return self.tokens.weights((points - self.origin)[:, None])
+
+    def sizes(self, points: Floats) -> Floats:
+        """Absolute values that scores are the sums of, (S,) -> (S, N)."""
+        return self.tokens.sizes((points - self.origin)[:, None])
+
     def solved(self, data: Floats) -> Floats:
         """Values of the tokens (N, C) for data at the samples (S, C)."""
-        weights = self.tokens.weights((self.samples - self.origin)[:, None])
-        return solved(weights, data, self.ridge, self.emphasis)
+        return solved(self.weights(self.samples), data, self.ridge, self.emphasis)
 
 
 def representable(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
@@ -102,14 +110,14 @@ class Search:
     """Looks for a small bank on one line, for functions that are sampled as needed."""
 
     def __init__(
-        self, line: Line, mesh: Mesh, aim: float, unit: float, least_ridge: float, alone: bool, care: Care = THOROUGH
+        self, line: Line, mesh: Mesh, aim: float, dtype: str, least_ridge: float, alone: bool, care: Care = THOROUGH
     ) -> None:
-        """Functions `line`: (S,) -> (S, C); the error wanted; the unit roundoff of the deployed arithmetic.
+        """Functions `line`: (S,) -> (S, C); the error wanted; the deployed arithmetic.
 
         Values are penalised by `least_ridge` at least, more if the arithmetic asks for it (`solve.py`).
         Samples may be emphasised only if the line is `alone`, not an axis of a product.
         """
-        self.line, self.mesh, self.aim, self.unit = line, mesh, aim, unit
+        self.line, self.mesh, self.aim, self.costs = line, mesh, aim, COSTS[dtype]
         self.least_ridge, self.alone, self.care = least_ridge, alone, care
         self.origin = mesh.origin
         self.points = mesh.points(FEWEST_POINTS)
@@ -169,7 +177,7 @@ class Search:
 
     def start(self, size: int, shape: tuple[float, int]) -> Fit:
         """The potential's own tokens."""
-        tokens = self.mesh.tokens(size, *shape).about(np.array([self.origin]))
+        tokens = self.mesh.tokens(size, *shape)
         return self.task(tokens).fit(tokens)
 
     def sized(self, size: int) -> tuple[Axis, float]:
@@ -217,7 +225,15 @@ class Search:
 
     def task(self, tokens: Tokens) -> Task:
         """Samples and checks, enough for so many tokens."""
-        wanted = max(FEWEST_POINTS, 2 ** int(np.ceil(np.log2(POINTS * tokens.size))) + 1)
+        points, values = self.sampled(POINTS * tokens.size)
+        points = (points - self.origin)[:, None]
+        values = values @ self.essence(values)
+        level = np.array([self.mesh.level - self.origin])
+        return Task(points[::2], values[::2], points[1::2], values[1::2], self.ridge(tokens), self.costs, level)
+
+    def sampled(self, count: int) -> tuple[Floats, Floats]:
+        """At least so many nested points (S,) and values there (S, C); no point is sampled twice."""
+        wanted = max(FEWEST_POINTS, 2 ** int(np.ceil(np.log2(count))) + 1)
         while len(self.points) < wanted:
             points = self.mesh.points(2 * len(self.points) - 1)
             points[::2] = self.points
@@ -225,9 +241,7 @@ class Search:
             values[::2], values[1::2] = self.values, self.line(points[1::2])
             self.points, self.values = points, values
         step = (len(self.points) - 1) // (wanted - 1)
-        points, values = (self.points[::step] - self.origin)[:, None], self.values[::step]
-        values = values @ self.essence(values)
-        return Task(points[::2], values[::2], points[1::2], values[1::2], self.ridge(tokens), self.unit)
+        return self.points[::step], self.values[::step]
 
     def essence(self, values: Floats) -> Floats:
         """Orthonormal mixtures (C, C') of many functions that say all there is to `aim`: fewer columns to follow."""
@@ -238,4 +252,4 @@ class Search:
     def ridge(self, tokens: Tokens) -> float:
         """The penalty on values: what the deployed arithmetic asks for, or what costs nothing."""
         logit = float(np.abs(tokens.offsets).max() + 1)
-        return max(NOISE * self.unit * logit / np.sqrt(tokens.size), self.least_ridge)
+        return max(NOISE * self.costs.unit * logit / np.sqrt(tokens.size), self.least_ridge)

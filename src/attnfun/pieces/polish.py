@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .least_squares import least_squares
+from .rounding import Costs
 from .solve import Solution, solved
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
-ROUNDINGS = 4
-"""Roundings of a score that count."""
 FARTHEST = 1e6
 """Largest move of a token, in spreads and in score."""
 SMALLEST_WEIGHT = 0.05
@@ -51,8 +50,9 @@ class Task:
     checks: Floats  # (R, r)
     at_checks: Floats  # (R, C)
     ridge: float
-    unit: float
-    """Unit roundoff of the deployed arithmetic."""
+    costs: Costs
+    """Of rounding in the deployed arithmetic."""
+    level: Floats  # (r,), where slopes are zero on average
     emphasis: Floats = field(default_factory=lambda: np.ones(1))  # (S,) or (1,), mean 1
 
     def fit(self, tokens: Tokens) -> Fit:
@@ -61,10 +61,7 @@ class Task:
         values = solved(weights, self.data, self.ridge, self.emphasis)
         output = weights @ values  # (S, C)
         at_samples = np.abs(output - self.data).max(axis=1)
-        doubt = weights * (np.abs(self.samples) @ np.abs(tokens.slopes.T) + np.abs(tokens.offsets))  # (S, N)
-        rounding = (
-            ROUNDINGS * self.unit * float((doubt @ np.abs(values) + doubt.sum(1)[:, None] * np.abs(output)).max())
-        )
+        rounding = float(self.costs.of(weights, tokens.sizes(self.samples), values).max())
         beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
         return Fit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
 
@@ -74,7 +71,7 @@ class Task:
         if self.data.size < free:
             return self.fit(tokens)
         found = least_squares(lambda move: Moved(self, start, move), np.zeros(free), steps)
-        return self.fit(start.moved(found).about(np.zeros(tokens.slopes.shape[1])))
+        return self.fit(start.moved(found).about(np.zeros_like(self.level), self.level))
 
 
 class Moved:

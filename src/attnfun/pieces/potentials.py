@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ HALVINGS, PER_HALVING = 64, 12
 """Nodes at distances from a cluster that halve so often, so many for each halving."""
 GRADED = 1e3
 """Ratio of densities from which on the digits of x near the finest point matter."""
+LEVELS = 65
+"""Points among which the level of slopes is chosen."""
 RESOLVED = 1e-13
 """Nodes closer than this in the mesh variable, as a fraction of all of it, are one."""
 
@@ -76,7 +79,7 @@ class Mesh:
         """Equal resolution everywhere: φ is quadratic."""
         return cls.of(np.ones_like, low, high)
 
-    @property
+    @cached_property
     def origin(self) -> float:
         """Where scores should be small: the middle, or the finest point of a strongly graded mesh."""
         inner = self.density[1:-1]
@@ -84,27 +87,56 @@ class Mesh:
             return self.low + (self.high - self.low) / 2
         return float(self.nodes[1 + int(np.argmax(inner))])
 
+    @cached_property
+    def level(self) -> float:
+        """Where slopes should be zero, so that no token that matters at x has a large slope while x is far away.
+
+        It minimises the largest `|x - origin| |φ'(x) - φ'(level)|`. For a mesh that is finest at one end, it is the
+        other end: steep tokens then matter near the origin only.
+        """
+        points, rise = self.points(LEVELS), _integral(self.density**2, self.nodes)
+        slopes = np.interp(points, self.nodes, rise)  # (L,), φ' but for a factor
+        worst = (np.abs(points - self.origin) * np.abs(slopes[:, None] - slopes)).max(axis=1)
+        return float(points[np.argmin(worst)])
+
     def points(self, count: int) -> Floats:
         """Chebyshev points of the mesh variable, from end to end, (count,)."""
-        turns = (1 - np.cos(np.linspace(0, np.pi, count))) / 2
-        return np.clip(np.interp(turns * self.variable[-2], self.variable, self.nodes), self.low, self.high)
+        return self.at((1 - np.cos(np.linspace(0, np.pi, count))) / 2)
+
+    def at(self, shares: Floats) -> Floats:
+        """Where the mesh variable has come so far, as shares of the whole; within [low, high]."""
+        return np.clip(np.interp(shares * self.variable[-2], self.variable, self.nodes), self.low, self.high)
+
+    def dense(self, points: Floats) -> Floats:
+        """The density at points (S,)."""
+        return np.interp(points, self.nodes, self.density)
 
     def tokens(self, count: int, gamma: float, ghosts: int) -> Tokens:
-        """Tangents of the potential at `count` centres, of which `ghosts` lie beyond each end; O(K)."""
+        """Tangents of the potential at `count` centres, of which `ghosts` lie beyond each end; O(K).
+
+        Scores are written in `x - origin`, and φ and φ' are integrated from the level: where slopes are steep nearby
+        and flat far away, no digits of the flat ones are lost.
+        """
         step = self.variable[-2] / max(count - 1 - 2 * ghosts, 1)
         spread = step * (np.arange(count) - (count - 1) / 2)
         centres = np.interp(self.variable[-2] / 2 + spread, self.variable, self.nodes)  # (N,)
         bend, width = gamma * (self.density / step) ** 2, np.diff(self.nodes)  # φ'' at the nodes (K,), (K-1,)
-        rise = _integral(bend, self.nodes)  # φ'
-        grown = (rise[:-1] + (bend[:-1] / 3 + bend[1:] / 6) * width) * width
-        height = np.concatenate([[0.0], np.cumsum(grown)])  # φ
+        level = int(np.searchsorted(self.nodes, self.level))
+        rise = _sums((bend[1:] + bend[:-1]) / 2 * width, level)  # φ'
+        height = _sums((rise[:-1] + (bend[:-1] / 3 + bend[1:] / 6) * width) * width, level)  # φ
         left = np.clip(np.searchsorted(self.nodes, centres, side="right") - 1, 0, len(width) - 1)  # (N,)
         t, twist = centres - self.nodes[left], np.diff(bend)[left] / width[left]
         slopes = rise[left] + (bend[left] + twist * t / 2) * t
         heights = height[left] + (rise[left] + (bend[left] / 2 + twist * t / 6) * t) * t
-        return Tokens(slopes[:, None], heights - slopes * centres)
+        tokens = Tokens(slopes[:, None], heights - slopes * (centres - self.origin))
+        return tokens.about(np.zeros(1), np.array([self.level - self.origin]))
 
 
 def _integral(values: Floats, nodes: Floats) -> Floats:
     """The integral from the first node to each, of a function linear between them."""
-    return np.concatenate([[0.0], np.cumsum((values[1:] + values[:-1]) / 2 * np.diff(nodes))])
+    return _sums((values[1:] + values[:-1]) / 2 * np.diff(nodes), 0)
+
+
+def _sums(steps: Floats, start: int) -> Floats:
+    """Sums of steps (K-1,) from place `start` to each of the K places, negative to the left."""
+    return np.concatenate([-np.cumsum(steps[:start][::-1])[::-1], [0.0], np.cumsum(steps[start:])])

@@ -8,6 +8,10 @@ interval. With poles p_k,
 
 is about one over the distance to the nearest of them, and at least m_0 = 2/(high - low). Several functions at once
 are fitted through one random combination of them, which has the singularities of all.
+
+A branch point *at* an end, as of sqrt(x) at 0, draws poles towards it, but a head needs finer resolution than the
+rational function: down to where the function bends no more than the tolerance. It is told from a singularity nearby by
+halving δ: the second difference `f(e) - 2 f(e + δ) + f(e + 2δ)` falls by four for a smooth function, by less here.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .potentials import Mesh
+from .potentials import HALVINGS, Mesh
 
 if TYPE_CHECKING:
     from scipy.interpolate import AAA
@@ -40,6 +44,14 @@ ROUGH = 1e-2
 """Poles this close, as a fraction of the width, may mean a corner."""
 CLOSEST = 1e-17
 """Poles closer to the interval than this fraction of its width are real singularities, seen through rounding."""
+
+
+SMOOTH = 0.3
+"""Second differences of smooth functions fall by this factor at least, once the step is well below the distance `NEAR`
+poles away."""
+NEAR = 16
+STRAIGHT = 0.1
+"""Bends smaller than this fraction of the tolerance do not matter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +107,23 @@ def survey(line: Line, low: float, high: float, aim: float) -> Survey:
         scale = max(scale, float(np.abs(values).max()))
         if wrong <= max(aim, 1e-13 * scale) * np.abs(mixture).sum():
             break
-    return Survey(low, high, _genuine(fit, low, high, tolerance * scale), scale or 1.0)
+    poles = _genuine(fit, low, high, tolerance * scale)
+    ends = [_at_end(line, end, poles, width, aim) for end, width in ((low, high - low), (high, low - high))]
+    return Survey(low, high, np.concatenate([poles, *ends]), scale or 1.0)
+
+
+def _at_end(line: Line, end: float, poles: Complexes, width: float, aim: float) -> Complexes:
+    """A pole that stands for a branch point at the end, none if there is not; the interval is `end .. end + width`."""
+    nearest = float(np.abs(poles - end).min(initial=np.inf))
+    if nearest > ROUGH * abs(width):
+        return np.empty(0, dtype=np.complex128)
+    steps = np.copysign(nearest / NEAR, width) * 0.5 ** np.arange(HALVINGS)  # (K,)
+    values = line(np.concatenate([[end], end + steps, end + 2 * steps]))  # (2K+1, C)
+    middle, far = values[1 : len(steps) + 1], values[len(steps) + 1 :]
+    bends = np.abs(values[0] - 2 * middle + far).max(axis=1)  # (K,)
+    singular = (bends[1:] > SMOOTH * bends[:-1]) & (bends[:-1] > STRAIGHT * aim)
+    depth = len(singular) if singular.all() else int(np.argmin(singular))
+    return np.array([end - steps[depth]] if depth else [], dtype=np.complex128)
 
 
 def _rational(points: Floats, values: Floats, tolerance: float) -> AAA:

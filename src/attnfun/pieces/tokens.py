@@ -33,18 +33,22 @@ class Tokens:
         """(S, r) -> (S, N)."""
         return points @ self.slopes.T + self.offsets
 
+    def sizes(self, points: Floats) -> Floats:
+        """The absolute values that scores are sums of, (S, r) -> (S, N)."""
+        return np.abs(points) @ np.abs(self.slopes.T) + np.abs(self.offsets)
+
     def weights(self, points: Floats) -> Floats:
         """Softmax of the scores, (S, r) -> (S, N)."""
         scores = self.scores(points)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
 
-    def about(self, origin: Floats) -> Tokens:
-        """The same weights, scores written in `u - origin`, with no slope and no offset on average at the origin.
+    def about(self, origin: Floats, level: Floats | None = None) -> Tokens:
+        """The same weights, scores written in `u - origin`, their average slope and size zero at `level` (the origin).
 
-        Rounding of a score grows with |a_j·(u - origin)| + |b_j|; this choice makes both small near the origin. As the
-        average of all scores, with the weights at the origin, is then zero everywhere, the largest is never negative.
+        Rounding of a score grows with |a_j·(u - origin)| + |b_j| of the tokens that matter at u. The average of all
+        scores, with the weights at `level`, is then zero everywhere, so the largest is never negative.
         """
-        weights = self.weights(origin[None])[0]  # (N,)
+        weights = self.weights((origin if level is None else level)[None])[0]  # (N,)
         offsets = self.offsets + self.slopes @ origin
         return replace(self, slopes=self.slopes - weights @ self.slopes, offsets=offsets - weights @ offsets)
