@@ -300,7 +300,29 @@ def test_the_package_solves_nothing_by_itself():
         assert "scipy" not in path.read_text(), path.name
 
 
-# The read-out and its bound.
+# The read-out and its bound; bounds on every iterate.
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_every_iterate_is_within_its_bound_of_the_exact_algorithm(dtype, intercept, alpha):
+    X, y = load_diabetes(return_X_y=True)
+    X = X + (0.1 if intercept else 0.0)  # means that are not zero
+    report = learn.Ridge(alpha, fit_intercept=intercept, dtype=dtype).fit(X, y).report()
+    assert {iterate.register for iterate in report.iterates} == {"G", "b", "P", "V", "w"}
+    assert all(iterate.distance <= iterate.bound for iterate in report.iterates)
+    if dtype == "float64":
+        last = report.iterates[-1]
+        assert last.bound < 1e-5 * last.size
+        assert 0 < last.distance < 1e-10 * last.size
+
+
+def test_the_report_prints_and_plots(tmp_path):
+    report = small().report()
+    assert len(str(report).splitlines()) == 1 + len(report.iterates)
+    report.plot(tmp_path / "report.png")
+    assert (tmp_path / "report.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 4])

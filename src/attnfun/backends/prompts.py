@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 
 BLOCK = 2**20
 """Scores in the largest temporary array."""
-LONG = 256
+LONG = 64
 """Rows from which merging pays."""
 GROUPS = 4
 """Groups of equal rows that are sought."""
@@ -37,7 +37,7 @@ def run(network: Network, X: Array) -> Array:
     X = round_to(X, network.dtype).astype(dtype)
     weights: dict[int, dict[str, Array]] = {}  # layers may occur many times
     for layer in network.layers:
-        weights.setdefault(id(layer), _in_dtype(layer, dtype))
+        weights.setdefault(id(layer), in_dtype(layer, dtype))
     together = 1 if X.shape[1] > LONG else max(1, BLOCK // max(1, X.shape[1]) ** 2)
     out = np.empty((*X.shape[:2], network.width_out), dtype=dtype)  # (B, n, d')
     for start in range(0, len(X), together):
@@ -48,7 +48,8 @@ def run(network: Network, X: Array) -> Array:
     return out
 
 
-def _in_dtype(layer: object, dtype: str) -> dict[str, Array]:
+def in_dtype(layer: object, dtype: str) -> dict[str, Array]:
+    """The layer's weights in the deployed dtype."""
     return {name: value.astype(dtype) for name, value in vars(layer).items() if isinstance(value, np.ndarray)}
 
 

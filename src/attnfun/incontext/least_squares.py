@@ -27,12 +27,10 @@ STEPS = {"float64": 28, "float32": 16}
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
     """The network for prompts of `n_features` columns of X and `n_outputs` columns of y."""
     precision, p, m = PRECISIONS[dtype], n_features + intercept, n_outputs
-    images = {f"q{use}": m for use in range(1, REFINEMENTS)}
-    given = columns(p, m)
-    registers = Registers(**given, G=p, b=m, P=p, V=p, w=m, **images, z=m)
+    registers = registers_for(p, m)
     largest = 2.0 * p  # the trace of G: mean squares are at most 1 in the prompt's units, and so are penalties
     sums = [Move({"x": 1.0, "penalty": 1.0}, "G"), Move({"y": 1.0}, "b")]
-    layers: list[Layer] = [widen(registers, sum(given.values()))]
+    layers: list[Layer] = [widen(registers, sum(columns(p, m).values()))]
     layers += [centre(registers, n_features)] if intercept else []
     layers += [
         attention(gather(registers, precision, sums)),
@@ -42,6 +40,12 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
     layers += solve(registers, n_steps, largest, dtype)
     layers += [attention(predict(registers, precision, p, [Move({"w": 1.0}, "z")])), select(registers, "w", "z", "x")]
     return finish(layers, dtype)
+
+
+def registers_for(p: int, m: int) -> Registers:
+    """What a row holds, for p features and m outputs."""
+    images = {f"q{use}": m for use in range(1, REFINEMENTS)}
+    return Registers(**columns(p, m), G=p, b=m, P=p, V=p, w=m, **images, z=m)
 
 
 def solve(registers: Registers, n_steps: int, largest: float, dtype: str) -> list[Layer]:

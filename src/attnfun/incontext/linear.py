@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ..network import Network
 from . import least_squares, sparse
 from .base import InContextLearner, check_number
 from .prompt import Prompt, write
+from .report import Report, report
 
 Floats = npt.NDArray[np.float64]
 
@@ -52,6 +54,11 @@ class LinearRegression(InContextRegressor):
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         return write(X, y, queries, intercept=self.fit_intercept, common_unit=len(X) <= X.shape[1] + 1)
 
+    def report(self) -> Report:
+        """How far each layer's iterate is from the exact algorithm's, with bounds. It prints as a table and plots."""
+        check_is_fitted(self, "y_")
+        return report(self.network(), self.prompt(self.X_, self.y_))
+
 
 class Ridge(LinearRegression):
     """Least squares with the penalty `alpha |w|²` on the coefficients, not on the intercept; scikit-learn's objective.
@@ -76,7 +83,7 @@ class Ridge(LinearRegression):
         check_number("alpha", self.alpha, zero=True)
 
 
-class Lasso(Ridge):
+class Lasso(InContextRegressor):
     """Least squares with the penalty `alpha Σ|w_j|`; scikit-learn's objective, (1/2n)|y - Xw|² + alpha |w|_1.
 
     `n_steps` alternating steps, two layers each.
@@ -85,6 +92,11 @@ class Lasso(Ridge):
     >>> model.coef_.round(6) + 0.0
     array([2.25, 0.  ])
     """
+
+    def __init__(
+        self, alpha: float = 1.0, *, fit_intercept: bool = True, n_steps: int | None = None, dtype: str = "float64"
+    ) -> None:
+        self.alpha, self.fit_intercept, self.n_steps, self.dtype = alpha, fit_intercept, n_steps, dtype
 
     @property
     def _default_steps(self) -> int:
@@ -95,3 +107,7 @@ class Lasso(Ridge):
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         return write(X, y, queries, intercept=self.fit_intercept, threshold=self.alpha)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_number("alpha", self.alpha, zero=True)
