@@ -108,6 +108,14 @@ def test_least_squares_finds_a_minimum_and_repeats_itself_wherever_arrays_lie():
     assert all(np.array_equal(found[0], other) for other in found)
 
 
+def test_slices_serve_float32_where_one_head_cannot():
+    net = af.compile("sin(10*x)", {"x": (-1, 1)}, 1e-4, construction="spectral", dtype="float32")
+    assert net.network.heads > 1
+    assert net.certificate.bound <= 1e-4
+    points = np.concatenate([net.domain.sample(20_000, np.random.default_rng(0))[:, 0], [-1.0, 1.0, 0.0]])
+    assert np.abs(net(points) - np.sin(10 * points)).max() <= net.certificate.bound
+
+
 def test_a_size_can_be_asked_for():
     net = af.compile("exp(x)*y", PLANE, None, construction="spectral", options={"tokens": 36})
     assert net.network.tokens <= 36
