@@ -168,6 +168,8 @@ CASES = [
         2e-4,
         constructions=("max-affine",),
     ),
+    Case("tangent planes", "x**2 + exp(y)", {"x": (-1, 1), "y": (-1, 1)}, 0.1, constructions=("max-affine",)),
+    Case("two sets of planes", "sin(3*x)", {"x": (-1, 1)}, 0.05, constructions=("max-affine",)),
     Case("rectifiers", rectifiers(), [(-1, 1)] * 3, 2e-4, constructions=("relu",)),
     Case("corner", "abs(sin(3*x))*exp(x/2)", {"x": (-1, 1)}, 1e-6, constructions=("spectral",)),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..dtypes import held_in, round_to
 from ..network import Affine, Attention, Network, Softmax
+from ..network.layers import Layer, tokens_read
 from . import prompts
 
 Array = npt.NDArray[Any]
@@ -31,7 +32,7 @@ def run(network: Network, X: Array) -> Array:
     X = round_to(X, network.dtype).astype(dtype)
     rows = max(1, BLOCK // _largest(network))
     out = np.empty((len(X), *network.shape_out), dtype=dtype)  # (B, n', d')
-    prepared = [(layer, prepare(layer, dtype)) for layer in network.layers]
+    prepared = [(layer, {**prepare(layer, dtype), "asking": asking}) for layer, asking in _asking(network)]
     for start in range(0, len(X), rows):
         block = X[start : start + rows]
         for layer, weights in prepared:
@@ -40,13 +41,22 @@ def run(network: Network, X: Array) -> Array:
     return out
 
 
+def _asking(network: Network) -> list[tuple[Layer, Array]]:
+    """Each layer with the tokens that the next one reads: nobody needs what the others ask for."""
+    length, layers = network.rows, []
+    for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
+        length = layer.length_out(length)
+        layers.append((layer, np.flatnonzero(tokens_read(after, length))))
+    return layers
+
+
 def _largest(network: Network) -> int:
     """Numbers that one sequence needs at a time: features of its tokens, or scores of its queries in one head."""
     length, most = network.rows, network.rows * network.width_in
-    for layer in network.layers:
+    for layer, asking in _asking(network):
         if isinstance(layer, Attention):
             keys = len(layer.memory) + layer.attends_data * length
-            most = max(most, length * keys, length * layer.query.shape[2])
+            most = max(most, len(asking) * keys, length * layer.query.shape[2])
         length = layer.length_out(length)
         most = max(most, length * layer.width_out)
     return most
@@ -85,20 +95,27 @@ def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
 
 @apply.register
 def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
-    out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
+    some = weights.get("asking")
+    asking = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
+    out = np.zeros((*asking.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
     for head in range(layer.heads):
-        q = _project(X, weights["query"][head], weights["query_bias"][head])  # (b, n, k)
+        q = _project(asking, weights["query"][head], weights["query_bias"][head])  # (b, a, k)
         keys, values = weights["keys"][head], weights["values"][head]  # (M, k), (M, v)
-        scores = [_scores(q, keys[None, None])]  # (b, n, M)
+        scores = [_scores(q, keys[None, None])]  # (b, a, M)
         columns = [values[None, None]]  # (1, 1, M, v)
         if layer.attends_data:
             data_keys = _project(X, weights["key"][head], weights["key_bias"][head])  # (b, n, k)
             data_values = _project(X, weights["value"][head], weights["value_bias"][head])  # (b, n, v)
-            scores.append(_scores(q, data_keys[:, None]))  # (b, n, n)
+            scores.append(_scores(q, data_keys[:, None]))  # (b, a, n)
             columns.append(data_values[:, None])  # (b, 1, n, v)
         out += _project(_mix(scores, columns), weights["output"][head])
     out += weights["output_bias"]
-    return X + out if layer.residual else out
+    out = asking + out if layer.residual else out
+    if asking is X:
+        return out
+    whole = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
+    whole[:, some] = out
+    return whole
 
 
 @apply.register

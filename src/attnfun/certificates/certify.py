@@ -11,9 +11,11 @@ from typing import Any
 
 from ..errors import InputError
 from ..network import Attention, Network
+from ..network.layers import tokens_read
 from ..targets import Status, Target, Unanswerable
-from .branch_and_bound import Outcome, Progress, bound_error
+from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
 from .certificate import Certificate, Claim
+from .planes import bound_by_planes
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
 from .rounding import ARITHMETIC
@@ -58,7 +60,7 @@ def certify(
         raise InputError("a claim without its target cannot be certified")
     found, spent = _search(target, claim, norm, seed)
     hopeless = isinf(norm) and eps is not None and found > eps
-    outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort or Effort())
+    outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort or Effort(), found)
     common: dict[str, Any] = {"norm": norm, "dtype": claim.network.dtype, "seed": seed, "claim": claim}
     if outcome is None:
         return Certificate(
@@ -87,12 +89,15 @@ def certify(
     )
 
 
-def _prove(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
+def _prove(
+    target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort, found: float
+) -> Outcome | None:
     """The network's structure, branch and bound, or None where the target cannot be enclosed."""
     if target.status is Status.ESTIMATED:
         return None
     by_structure = _by_structure(target, claim, eps, norm, effort)
-    if by_structure is not None and (by_structure.bound <= (eps or 0.0) or target.domain.size > MOST_VARIABLES):
+    enough = WITHIN * found if eps is None else eps
+    if by_structure is not None and (by_structure.bound <= enough or target.domain.size > MOST_VARIABLES):
         return by_structure
     if by_structure is not None:
         effort = replace(effort, time_limit=effort.time_limit * SHARE)
@@ -107,6 +112,7 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
     for argue in (
         lambda: bound_by_structure(target, claim.network),
         lambda: bound_by_ridges(target, claim.network, goal, effort.time_limit * SHARE),
+        lambda: bound_by_planes(target, claim.network, goal, effort.time_limit * SHARE),
     ):
         try:
             found.append(argue())
@@ -140,9 +146,9 @@ def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effo
 def _data_scores(network: Network) -> int:
     """Products in the scores between data tokens."""
     length, most = network.rows, 0
-    for layer in network.layers:
+    for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
         if isinstance(layer, Attention) and layer.attends_data and length > 1:
-            most += layer.heads * length**2 * layer.query.shape[2]
+            most += layer.heads * length * int(tokens_read(after, length).sum()) * layer.query.shape[2]
         length = layer.length_out(length)
     return most
 

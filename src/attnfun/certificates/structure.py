@@ -29,7 +29,7 @@ from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.forms import Forms, Frame
 from ..network import Affine, Attention, Network
-from ..network.layers import Layer
+from ..network.layers import tokens_read
 from ..targets import Target, Unanswerable
 from ..targets.maxima import Maxima
 from .branch_and_bound import Outcome
@@ -60,7 +60,7 @@ def bound_by_structure(target: Target, network: Network) -> Outcome:
     state = initial_state(maxima, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
-            state = follow(layer, state, maxima, _used(after, len(state.error)), arithmetic)
+            state = follow(layer, state, maxima, tokens_read(after, len(state.error)), arithmetic)
         flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), maxima.frame)
         parts = np.concatenate([(flat - maxima.outputs).size[:, None], state.error.reshape(-1, 2)], axis=1)  # (m, 3)
     parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
@@ -77,13 +77,6 @@ def initial_state(maxima: Maxima, network: Network) -> State:
     rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
     forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
     return State(forms, np.stack([rounded, np.zeros_like(rounded)], axis=-1).reshape(*shape, 2))
-
-
-def _used(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
-    """Tokens that the next layer reads."""
-    if isinstance(after, Affine) and after.left is not None and after.left.shape[2] == length:
-        return (after.left != 0).any(axis=(0, 1))
-    return np.ones(length, dtype=bool)
 
 
 @singledispatch

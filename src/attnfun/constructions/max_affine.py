@@ -7,21 +7,30 @@ s_j. The output of token 0 is the result; all tokens compute the same.
 **Bound.** `0 <= max_j s_j - Σ_j w_j s_j <= W((N-1)/e)/R`, W Lambert's function: the tokens are a fan
 (`certificates/fans.py`). Equality holds where one plane leads all others by the same gap. For a difference the two
 errors add up at most.
+
+**Smooth targets** of one output become a maximum of tangent planes if they are convex, and a difference of two such
+maxima if not, with the bound of `pieces/tangents.py`; softmax gets a small share of the tolerance.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import e
 from typing import ClassVar
 
 import numpy as np
 
+from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
+from ..pieces.tangents import Tangents, has_second_derivatives, tangents
 from ..targets import Target
 from ..targets.max_affine import MaxAffineTarget
 from .base import Construction, Plan, Wish
 from .sharpness import sharpness
+
+SOFT = 0.05
+"""The share of the tolerance that softmax gets where planes approximate."""
 
 
 class MaxAffineConstruction(Construction):
@@ -29,20 +38,25 @@ class MaxAffineConstruction(Construction):
 
     name: ClassVar[str] = "max-affine"
     theorem: ClassVar[str] = "sharp bound on softmax averages of affine functions (partitions of arXiv 2504.19901)"
-    options: ClassVar[frozenset[str]] = frozenset({"R"})
+    options: ClassVar[frozenset[str]] = frozenset({"R", "tokens"})
+    automatic: ClassVar[bool] = False
     made_for: ClassVar[tuple[type[Target], ...]] = (MaxAffineTarget,)
 
     def serves(self, target: Target) -> bool:
-        """Max-affine functions."""
-        return isinstance(target, MaxAffineTarget)
+        """Max-affine functions, and smooth ones with one output."""
+        return isinstance(target, MaxAffineTarget) or has_second_derivatives(target)
 
     def plan(self, target: Target, wish: Wish) -> Plan:
-        """R from the tolerance."""
-        assert isinstance(target, MaxAffineTarget)  # noqa: S101 - see serves
-        tables = target.tables()
-        error = len(tables) * average_gap(tables.shape[1])
+        """The planes themselves or tangent planes, and R from the tolerance."""
+        if isinstance(target, MaxAffineTarget):
+            fit = Tangents(target.tables(), 0.0)
+        else:
+            fit = tangents(target, wish.aim and (1 - SOFT) * wish.aim, asked_planes(wish))
+            wish = replace(wish, aim=wish.aim and SOFT * wish.aim)
+        heads, planes = fit.tables.shape[:2]
+        error = heads * average_gap(planes)
         sharp = sharpness(error, wish)
-        return Plan(tables.shape[0] * tables.shape[1], error / sharp, (tables, sharp))
+        return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), figures={"planes": heads * planes})
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map to N tokens, one head for each maximum, and the output of the first token."""
@@ -52,6 +66,16 @@ class MaxAffineConstruction(Construction):
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
         """The papers have no such construction."""
         return None
+
+
+def asked_planes(wish: Wish) -> int | None:
+    """The number of planes asked for, of both maxima together."""
+    asked = wish.options.get("tokens")
+    if asked is None and wish.aim is None:
+        raise InputError('without eps, a size must be asked for, as in options={"tokens": 100}')
+    if asked is not None and not (isinstance(asked, int | np.integer) and asked >= 1):
+        raise InputError("options tokens must be a whole number >= 1", got=repr(asked))
+    return None if asked is None else int(asked)
 
 
 def average_gap(count: int) -> float:

@@ -228,4 +228,13 @@ def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
 
 
 Layer = Affine | Attention | Softmax
+
+
+def tokens_read(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
+    """Which of `length` tokens a layer reads; all if it is none, or treats every token alike."""
+    if isinstance(after, Affine) and after.left is not None and after.left.shape[2] == length:
+        return (after.left != 0).any(axis=(0, 1))
+    return np.ones(length, dtype=bool)
+
+
 LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, Softmax)}
