@@ -26,7 +26,7 @@ from ..interval.directed import ULP
 from ..interval.jets import variables
 from ..network import Affine, Attention, Network
 from ..targets import MaxAffine, Target, Unanswerable
-from .branch_and_bound import WITHIN, Outcome
+from .branch_and_bound import MAX_BOXES, WITHIN, Outcome
 from .structure import bound_by_structure
 
 Floats = npt.NDArray[np.float64]
@@ -97,7 +97,7 @@ class _Distance:
         return cls(target, (planes.A, planes.b), none if planes.minus is None else (planes.minus.A, planes.minus.b))
 
     def largest(self, goal: float | None, until: float) -> _Found:
-        """Halve boxes until all are at most `goal`, or close to an error that was found, or time is over."""
+        """Halve boxes until all are at most `goal`, or close to an error found, or time or boxes are used up."""
         low, high = self.target.domain.lo.reshape(1, -1), self.target.domain.hi.reshape(1, -1)
         settled, seen, count = 0.0, 0.0, 0
         step = max(1, ENTRIES // (max(len(self.plus[1]), len(self.minus[1])) * low.shape[1]))
@@ -108,7 +108,7 @@ class _Distance:
             seen = max(seen, float(error.max()))
             enough = goal if goal is not None else sqrt(WITHIN) * seen
             open_ = bound > enough
-            if time.monotonic() > until or (goal is not None and seen > goal):
+            if time.monotonic() > until or count > MAX_BOXES or (goal is not None and seen > goal):
                 open_[:] = False
             settled = max(settled, float(bound[~open_].max(initial=0.0)))
             low, high = _halved(low[open_], high[open_], axis[open_])
