@@ -94,6 +94,8 @@ def test_points_far_outside_the_examples():
     far = X[:5] * [[1.0], [30.0], [-1e3], [1e6], [1e12]]
     ours, theirs = learn.LinearRegression().fit(X, y), linear_model.LinearRegression().fit(X, y)
     assert np.allclose(ours.predict(far), theirs.predict(far), rtol=1e-8)
+    with pytest.raises(af.InputError, match="must be within 8 units of the mean of the examples; got"):
+        ours.prompt(X, y, far)
 
 
 def test_bad_data_get_what_users_of_scikit_learn_expect():

@@ -129,6 +129,7 @@ def write(
     """
     (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, intercept, least_unit, common_unit, y_unit)
     features = d + intercept
+    _check_reach(queries - (X.mean(axis=0) if intercept else 0.0), units)
     place = Registers(**columns(features, m))
     rows = np.zeros((2 * features + 1 + 2 * n + len(queries), place.width))
     state, origin, data, asking = np.split(rows, np.cumsum([2 * features, 1, 2 * n]))
@@ -150,6 +151,17 @@ def write(
         strength = np.append(threshold / units.x, free)  # (p,)
         state[:, place["threshold"]] = np.repeat(strength[:, None] / units.y, 2, axis=0)
     return Prompt(rows, units, features, bool(intercept), n, len(queries))
+
+
+def _check_reach(away: Floats, units: Units) -> None:
+    """Queries too far from the examples would break the bound of the read-out."""
+    farthest = np.abs(away / units.x).max(initial=0.0)
+    if farthest > 1.001 * REACH:
+        raise InputError(
+            f"queries of a prompt must be within {REACH:g} units of the mean of the examples",
+            got=f"{farthest:.3g} units",
+            remedy="Use predict, which scales such points; a unit is about the spread of a column.",
+        )
 
 
 def mirrored(rows: Floats) -> Floats:
