@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import InputError
 from ..targets import Target
 from .base import Construction, Plan, Wish
+from .circuit import CircuitConstruction
 from .cross import CrossConstruction
 from .grid import GridConstruction
 from .knots import KnotsConstruction
@@ -22,6 +23,7 @@ REGISTRY: dict[str, Construction] = {
         GridConstruction(),
         CrossConstruction(),
         SpectralConstruction(),
+        CircuitConstruction(),
         KnotsConstruction(),
         ReluConstruction(),
         TruncatedLinearConstruction(),

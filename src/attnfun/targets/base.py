@@ -15,6 +15,7 @@ from ..errors import InputError
 from ..interval import Interval, Jet
 
 if TYPE_CHECKING:
+    from .circuits import Circuit
     from .maxima import Maxima
 
 Floats = npt.NDArray[np.float64]
@@ -75,6 +76,10 @@ class Target(ABC):
 
     def maxima(self) -> Maxima:
         """A piecewise-linear target as affine maps and maxima, or Unanswerable."""
+        raise Unanswerable
+
+    def circuit(self) -> Circuit:
+        """A formula as affine maps and functions of one variable, or Unanswerable."""
         raise Unanswerable
 
     def arrays(self) -> dict[str, Floats]:

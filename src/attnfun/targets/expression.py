@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from ..interval.jets import join as join_jets
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
 from .operations import OPERATIONS
 from .parser import Node, Program, names_in, on_one_line, parse
+
+if TYPE_CHECKING:
+    from .circuits import Circuit
 
 LIBRARY_ASSUMPTION = (
     f"NumPy's and SciPy's elementary functions are accurate to {LIBRARY_ULPS} units in the last place "
@@ -44,28 +48,38 @@ class Expression(Target):
     def values(self, rows: Floats) -> Floats:
         """The formula in float64; a value that is not finite is refused, with the guilty part named."""
         with np.errstate(all="ignore"):
-            steps = self._run([rows[:, k] for k in range(rows.shape[1])], float_constant)
+            steps = self.run([rows[:, k] for k in range(rows.shape[1])], float_constant)
         columns = [np.broadcast_to(steps[k], rows.shape[:1]) for k in self.program.outputs]
         return refuse_nonfinite(self, rows, np.stack(columns, axis=1).astype(np.float64))  # (B, m)
 
     def enclose(self, boxes: Interval) -> Interval:
         """The formula in interval arithmetic."""
-        steps = self._run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)
+        steps = self.run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)
         columns = [_as_column(as_interval(steps[k]), len(boxes)) for k in self.program.outputs]
         return join(columns, axis=1, function=np.stack)  # (B, m)
 
     def jets(self, variables: Jet) -> Jet:
         """The formula in Taylor arithmetic."""
         try:
-            steps = self._run([variables[:, k] for k in range(variables.shape[1])], enclosed_constant)
+            steps = self.run([variables[:, k] for k in range(variables.shape[1])], enclosed_constant)
         except Untraceable:
             raise Unanswerable from None
         zero = variables[:, 0] * 0.0
         return join_jets([zero + steps[k] for k in self.program.outputs], axis=1, function=np.stack)  # (B, m)
 
+    def circuit(self) -> Circuit:
+        """The formula as affine maps and functions of one variable."""
+        return self._circuit
+
+    @cached_property
+    def _circuit(self) -> Circuit:
+        from .lowering import circuit_of
+
+        return circuit_of(self)
+
     def explain(self, box: Interval) -> str:
         """Name the first operation that is undefined or unbounded on the box although its operands are not."""
-        steps = [as_interval(step) for step in self._run([box[:, k] for k in range(box.shape[1])], enclosed_constant)]
+        steps = [as_interval(step) for step in self.run([box[:, k] for k in range(box.shape[1])], enclosed_constant)]
         place = describe(box, self.domain)
         for number in self._needed(steps):
             node, step = self.program.nodes[number], steps[number]
@@ -95,7 +109,7 @@ class Expression(Target):
         """Kind and text."""
         return {"kind": "expression", "text": self.text}
 
-    def _run(self, variables: list[Any], constant: Any) -> list[Any]:
+    def run(self, variables: list[Any], constant: Any) -> list[Any]:
         """Every operation of the program, in order."""
         steps: list[Any] = []
         for node in self.program.nodes:

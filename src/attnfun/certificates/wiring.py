@@ -1,0 +1,223 @@
+"""Bounds for networks that compute a formula step by step, from the weights alone.
+
+The target is a circuit: atoms, which are variables and units `φ_k(z_k)` (`targets/circuits.py`). Every feature of the
+network is followed through the layers as an affine form of the atoms, with a bound on what it is off. Affine layers
+act on forms. A head whose bank reads one feature u is matched with the unit whose argument is u up to a constant c:
+
+- in deployed arithmetic, `u = z + c + δ` with |δ| <= e known, z the exact argument, within [low, high];
+- branch and bound in one variable, on the very weights of the head, gives `|head(u) - φ(u - c)| <= ε` on
+  [low - e, high + e], and its rounding error ρ; where φ is not defined beyond low or high, `φ(clip(u - c))` is taken;
+- so the head is within `ε + ρ + ω(e)` of the atom, ω the modulus of continuity of φ.
+
+Rectifier heads are read as fans (`structure.py`). At the end the network's outputs and the formula's are forms of the
+same atoms. Nothing is taken from the construction: a wrong weight makes ε large, never the bound wrong.
+
+Equal heads on equal ranges are proved once. Cost: one proof in one variable for each distinct head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf, nextafter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..interval import Interval
+from ..interval.forms import Forms
+from ..network import Attention, Network
+from ..targets import Target, Unanswerable
+from ..targets.circuits import Circuit, Unit
+from ..targets.composites import Composite, OneVariable
+from .branch_and_bound import Outcome, bound_error
+from .rounding import ARITHMETIC, Arithmetic, linear_error, with_sum
+from .structure import State, follow, initial_state
+
+Floats = npt.NDArray[np.float64]
+
+SAME = 1e-6
+"""A feature that differs from a unit's argument by less than this fraction of their terms may be it."""
+TRIALS = 17
+"""Points at which a head is compared with units that share an argument."""
+
+
+def bound_by_circuit(target: Target, network: Network, time_limit: float = inf) -> Outcome:
+    """A bound on `|target - network|` over the domain; Unanswerable if a head does not belong to the circuit."""
+    circuit = target.circuit()
+    walk = _Walk(circuit, ARITHMETIC[network.dtype], time_limit)
+    state = initial_state(circuit, network)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for layer in network.layers:
+            state = walk.after(layer, state)
+        flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), circuit.frame)
+        construction = (flat - circuit.results).size[:, None]  # (m, 1)
+    parts = np.concatenate([construction, state.error.reshape(-1, 2)], axis=1)  # (m, 3)
+    parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
+    bound = nextafter(float(parts.sum(axis=1).max()), inf)
+    names = ("construction", "input", "rounding")
+    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
+    largest = dict(zip(names, (float(part) for part in parts.max(axis=0)), strict=True))
+    return Outcome(bound, largest, 0.0, walk.boxes, circuit.defined, box)
+
+
+@dataclass(frozen=True)
+class _Proof:
+    """What is known of one head on a range: its distance from the unit, its rounding error."""
+
+    distance: float
+    rounding: float
+
+
+@dataclass
+class _Walk:
+    """Follows the features of one network."""
+
+    circuit: Circuit
+    arithmetic: Arithmetic
+    time_limit: float
+    boxes: int = 0
+    proofs: dict[Any, _Proof] = field(default_factory=dict)
+
+    def after(self, layer: Any, state: State) -> State:
+        """The features after a layer."""
+        if isinstance(layer, Attention) and not layer.attends_data:
+            return self.through_banks(layer, state)
+        return follow(layer, state, self.circuit, np.ones(len(state.error), dtype=bool), self.arithmetic)
+
+    def through_banks(self, layer: Attention, state: State) -> State:
+        """A layer whose heads read one feature each of a single token."""
+        if len(state.error) != 1 or layer.value.shape[2] != 1:
+            raise Unanswerable
+        heads = [self.head(layer, number, state) for number in range(layer.heads)]
+        forms = Forms.join([form[None] for form, _ in heads])  # (H,)
+        error = np.stack([error for _, error in heads])  # (H, 2)
+        output = layer.output[:, 0, :]  # (H, o)
+        result = forms.mapped(output, layer.output_bias)  # (o,)
+        error = linear_error(error, forms.size, output, layer.output_bias, self.arithmetic)  # (o, 2)
+        if layer.residual:
+            before = state.forms[0]
+            total = result + before
+            kept = (output == 0).all(axis=0) & (layer.output_bias == 0)  # features to which nothing is added
+            added = with_sum(error + state.error[0], total.size, np.array(1), self.arithmetic)
+            error = np.where(kept[:, None], state.error[0], added)
+            slack = np.where(kept, before.slack, total.slack)
+            result = Forms(np.where(kept[:, None], before.coefficients, total.coefficients), slack, total.frame)
+        return State(Forms(result.coefficients[None], result.slack[None], result.frame), error[None])
+
+    def head(self, layer: Attention, number: int, state: State) -> tuple[Forms, Floats]:
+        """What a head returns: an atom with its slack, and the errors by the input and by rounding (2,)."""
+        asked = np.flatnonzero((layer.query[number] != 0).any(axis=1))
+        if len(asked) != 1:
+            raise Unanswerable
+        feature = int(asked[0])
+        form, off = state.forms[0, feature], state.error[0, feature]
+        bank = _alone(layer, number, feature, self.arithmetic.name)
+        unit, shift, apart = self.match(bank, form)
+        total = float(apart + off.sum())
+        if not np.isfinite(total):
+            raise Unanswerable
+        proof = self.prove(bank, self.circuit.units[unit], shift, total)
+        exact, moved, deployed = (
+            _modulus(self.circuit.units[unit], distance) for distance in (apart, float(off[0]), total)
+        )
+        construction = proof.distance + exact
+        rest = max(deployed - exact, 0.0)
+        moved = min(moved, rest)
+        atom = np.eye(1, len(self.circuit.frame.lo), 1 + self.circuit.inputs + unit)[0]
+        value = Forms(atom, np.array(construction), self.circuit.frame)
+        return value, np.array([moved, rest - moved + proof.rounding])
+
+    def match(self, bank: Network, form: Forms) -> tuple[int, float, float]:
+        """The unit that a bank imitates at a form, the shift of its argument, and how far that argument is off."""
+        apart = [form - argument for argument in (self.circuit.arguments[k] for k in range(len(self.circuit.units)))]
+        found = []
+        for number, difference in enumerate(apart):
+            shift = float(difference.coefficients[0])
+            coefficients = difference.coefficients.copy()
+            coefficients[0] = 0.0
+            rest = float(Forms(coefficients, difference.slack, difference.frame).size)
+            if rest <= SAME * float(self.circuit.arguments[number].terms + form.terms):
+                found.append((self.misfit(bank, self.circuit.units[number], shift), number, shift, rest))
+        if not found:
+            raise Unanswerable
+        return min(found)[1:]
+
+    def misfit(self, bank: Network, unit: Unit, shift: float) -> float:
+        """The largest difference at a few points."""
+        from ..network.reference import run
+
+        low, high = unit.function.inside(unit.low, unit.high)
+        points = np.linspace(low, high, TRIALS)
+        values = run(bank, (points + shift).reshape(-1, 1, 1)).ravel()
+        with np.errstate(all="ignore"):
+            return float(np.nan_to_num(np.abs(values - unit.function(points)), nan=inf).max())
+
+    def prove(self, bank: Network, unit: Unit, shift: float, off: float) -> _Proof:
+        """The distance of a bank from its unit, on the range of the unit's argument and `off` beyond."""
+        key = (unit.function, unit.low, unit.high, shift, off, *(array.tobytes() for array in _arrays(bank)))
+        if key not in self.proofs:
+            low, high = np.nextafter(unit.low - off, -inf), np.nextafter(unit.high + off, inf)
+            function = unit.function.clipped(*_clips(unit, low, high))
+            if shift:
+                function = function.after(Composite.variable().scaled(Interval(1.0), Interval(-shift)))
+            ends = np.nextafter(low + shift, -inf), np.nextafter(high + shift, inf)
+            outcome = bound_error(OneVariable(function, float(ends[0]), float(ends[1])), bank, None, self.time_limit)
+            self.boxes += outcome.boxes
+            self.proofs[key] = _Proof(outcome.parts["construction"], outcome.parts["rounding"])
+        return self.proofs[key]
+
+
+def _clips(unit: Unit, low: float, high: float) -> tuple[float, float]:
+    """Where the argument must be clipped so that the unit's function is defined on [low, high]; infinite: nowhere."""
+    inner = unit.function.inside(unit.low, unit.high)
+    below, above = unit.function.range(low, inner[1]), unit.function.range(inner[0], high)
+    return (-inf if _sound(below) else inner[0]), (inf if _sound(above) else inner[1])
+
+
+def _sound(range_: Interval) -> bool:
+    return bool(range_.defined & np.isfinite(range_.lo) & np.isfinite(range_.hi))
+
+
+def _modulus(unit: Unit, distance: float) -> float:
+    """How far values can be apart when arguments are at most `distance` off the unit's range and off each other.
+
+    An argument that was clipped to where the function is surely defined moves by the width of the doubtful edge too.
+    """
+    if distance == 0.0:
+        return 0.0
+    low, high = unit.low - distance, unit.high + distance
+    clips, inner = _clips(unit, low, high), unit.function.inside(unit.low, unit.high)
+    edge = max(inner[0] - unit.low, unit.high - inner[1]) * 1.01
+    low, high = (low if clips[0] == -inf else unit.low), (high if clips[1] == inf else unit.high)
+    return unit.function.modulus(float(low), float(high), (distance + edge) * (1 + 1e-12))
+
+
+def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
+    """One head as a network of one variable, the feature it reads: the same operations on the same numbers."""
+    used = np.flatnonzero((layer.key[number] != 0).any(axis=1) | (layer.value[number] != 0).any(axis=1))
+    one = slice(number, number + 1)
+    return Network(
+        (
+            Attention(
+                query=layer.query[one, feature : feature + 1],
+                query_bias=layer.query_bias[one],
+                key=layer.key[one][:, used],
+                key_bias=layer.key_bias[one],
+                value=layer.value[one][:, used],
+                value_bias=layer.value_bias[one],
+                output=np.ones((1, 1, 1)),
+                output_bias=np.zeros(1),
+                memory=layer.memory[:, used],
+            ),
+        ),
+        1,
+        dtype,
+    )
+
+
+def _arrays(bank: Network) -> list[Floats]:
+    (layer,) = bank.attention
+    return [layer.query, layer.query_bias, layer.keys(), layer.values()]
+
+

@@ -1,0 +1,245 @@
+"""Any formula in any number of variables, step by step (attnfun's own; THEORY 8).
+
+**Construction.** The formula becomes a circuit of affine maps and functions of one variable (`targets/lowering.py`).
+One data token holds the registers. Units that depend on each other in d steps make d levels of two layers: an affine
+map writes the arguments beside the registers still needed, and one attention layer holds a head for each unit; the
+residual connection keeps the registers, and results go to features of their own. A smooth unit is a bank in memory with
+solved values (`pieces/banks.py`); equal units on equal ranges share theirs. A rectifier is the token itself against a
+memory token of zeros, `z σ(R z)`.
+
+**Budget.** An error of unit k moves the output by at most S_k times as much (slopes, backwards). Tokens grow like
+`log(1/ε_k)`, so the sum of tokens under `Σ S_k ε_k = aim` is smallest where all units have equal shares,
+`ε_k = aim / (K S_k)`.
+
+**Bound.** `certificates/wiring.py`: each head is proved in one variable and errors are pushed through the circuit. Size
+and depth are those of the formula, whatever the number of variables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..network import Affine, Attention, Layer, Network
+from ..network.network import rounded
+from ..pieces.banks import Bank, bank
+from ..pieces.slopes import paper_tokens, sampled_slopes
+from ..targets import Target, Unanswerable
+from ..targets.circuits import Circuit, Linear, Unit
+from .base import Construction, Plan, Wish
+from .heads import DEAD
+from .sharpness import RECTIFIER
+
+Floats = npt.NDArray[np.float64]
+
+MARGIN = 0.5
+"""The share of the tolerance that is allotted to heads; the rest is for moduli, rounding and the proof."""
+BEYOND = 1e-6
+"""Banks follow their functions this fraction of the range beyond its ends, where they can."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """The circuit with a bank for each smooth unit and a sharpness for each rectifier."""
+
+    circuit: Circuit
+    banks: dict[int, Bank]
+    sharpness: dict[int, float]
+
+    @property
+    def tokens(self) -> int:
+        """Memory tokens over heads and layers."""
+        total = 0
+        for level in levels(self.circuit):
+            sizes = [self.banks[k].size if k in self.banks else 1 for k in level]
+            total += len(level) * max(sizes)
+        return total
+
+
+class CircuitConstruction(Construction):
+    """A multi-layer network, one head for each step of a formula."""
+
+    name: ClassVar[str] = "circuit"
+    theorem: ClassVar[str] = "circuits of one-variable heads (attnfun)"
+
+    def serves(self, target: Target) -> bool:
+        """Formulas whose operations are continuous."""
+        try:
+            return len(target.circuit().units) > 0
+        except Unanswerable:
+            return False
+
+    def plan(self, target: Target, wish: Wish) -> Plan:
+        """Equal shares of the tolerance for all heads."""
+        if wish.aim is None:
+            raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
+        circuit = target.circuit()
+        heads = sized(circuit, wish.aim, wish.dtype)
+        figures = {"depth": float(max(circuit.depth)), "units": float(len(circuit.units))}
+        expected = sum(bank.error for bank in heads.banks.values())
+        return Plan(heads.tokens, wish.aim, heads, min(expected, wish.aim), figures=figures)
+
+    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+        """Levels one after the other, then the outputs."""
+        layers = _Emission(plan.details, target.domain.tokens[0]).layers(target.output_shape)
+        return Network(tuple(rounded(layer, dtype) for layer in layers), target.domain.tokens[0], dtype)
+
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+        """[A] on a uniform grid, with a sampled slope."""
+        slope = float(np.sqrt((sampled_slopes(target) ** 2).sum(axis=1)).max())
+        return paper_tokens(target.domain, slope, eps)
+
+
+def sized(circuit: Circuit, aim: float, dtype: str) -> Heads:
+    """A bank for every distinct function and range, to the tightest tolerance that any of its units needs."""
+    reach = np.maximum(circuit.sensitivity(MARGIN * aim), 1e-300)
+    shares = MARGIN * aim / (len(circuit.units) * reach)  # (K,)
+    groups: dict[object, list[int]] = {}
+    for number, unit in enumerate(circuit.units):
+        groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
+    banks, sharpness = dict[int, Bank](), dict[int, float]()
+    for members in groups.values():
+        unit, share = circuit.units[members[0]], float(shares[members].min())
+        if unit.bends:
+            sharpness |= dict.fromkeys(members, 2.0 ** np.ceil(np.log2(RECTIFIER / share)))
+        else:
+            banks |= dict.fromkeys(members, _bank(unit, share, dtype))
+    return Heads(circuit, banks, sharpness)
+
+
+def _bank(unit: Unit, aim: float, dtype: str) -> Bank:
+    """A bank for the unit's function, a little beyond the range of its argument where it is defined there."""
+    margin = BEYOND * (unit.high - unit.low)
+    wider = unit.function.range(unit.low - margin, unit.high + margin)
+    low, high = unit.low - margin, unit.high + margin
+    if not (wider.defined & np.isfinite(wider.lo) & np.isfinite(wider.hi)):
+        low, high = unit.function.inside(unit.low, unit.high)
+
+    def line(points: Floats) -> Floats:
+        return np.broadcast_to(unit.function(points), points.shape)[:, None]
+
+    return bank(line, low, high, aim, dtype)
+
+
+def levels(circuit: Circuit) -> list[list[int]]:
+    """Units that are computed side by side, as early as possible; rectifiers in layers of their own."""
+    found: dict[tuple[int, bool], list[int]] = {}
+    for number, (unit, depth) in enumerate(zip(circuit.units, circuit.depth, strict=True)):
+        found.setdefault((depth, unit.bends), []).append(number)
+    return [found[key] for key in sorted(found)]
+
+
+class _Emission:
+    """Writes the layers; knows which feature holds which atom."""
+
+    def __init__(self, heads: Heads, length: int) -> None:
+        self.heads, self.circuit, self.length = heads, heads.circuit, length
+        self.place = {k: k for k in range(self.circuit.inputs)}
+        self.width = self.circuit.inputs
+        self.first = True
+
+    def layers(self, output_shape: tuple[int, ...]) -> list[Layer]:
+        """All of them."""
+        found: list[Layer] = []
+        waiting = levels(self.circuit)
+        while waiting:
+            level = waiting.pop(0)
+            found += self.level(level, self.needed(waiting))
+        weight, bias = self.columns([(output, 0.0) for output in self.circuit.outputs])
+        found.append(self.affine(weight, bias))
+        return [*found, Affine.unflatten(*output_shape)] if len(output_shape) == 2 else found
+
+    def needed(self, waiting: list[list[int]]) -> set[int]:
+        """Atoms that are read after this level."""
+        forms = [self.circuit.units[k].argument for level in waiting for k in level]
+        return {atom for form in (*forms, *self.circuit.outputs) for atom in form.terms}
+
+    def level(self, units: list[int], later: set[int]) -> tuple[Affine, Attention]:
+        """Features: arguments | registers still needed | results | a one."""
+        count, atoms = len(units), sorted(atom for atom in self.place if atom in later)
+        width = 2 * count + len(atoms) + 1
+        arguments = [(self.circuit.units[k].argument, self.origin(k)) for k in units]
+        read, shift = self.columns([*arguments, *((Linear.atom(atom), 0.0) for atom in atoms)])
+        weight, bias = np.zeros((self.width, width)), np.zeros(width)
+        weight[:, : read.shape[1]], bias[: len(shift)], bias[-1] = read, shift, 1.0
+        before = self.affine(weight, bias)
+        results = count + len(atoms)
+        attention = self.rectifiers(units, width, results) if units[0] in self.heads.sharpness else None
+        attention = attention or self.banks(units, width, results)
+        self.width = width
+        self.place = {atom: count + k for k, atom in enumerate(atoms)}
+        self.place |= {self.circuit.inputs + number: results + k for k, number in enumerate(units)}
+        return before, attention
+
+    def origin(self, unit: int) -> float:
+        """Where a bank's scores are written from."""
+        return self.heads.banks[unit].origin if unit in self.heads.banks else 0.0
+
+    def columns(self, forms: list[tuple[Linear, float]]) -> tuple[Floats, Floats]:
+        """Weights (d, m) and bias (m,) that make forms minus origins from the features at hand."""
+        weight, bias = np.zeros((self.width, len(forms))), np.zeros(len(forms))
+        for column, (form, origin) in enumerate(forms):
+            bias[column] = float(form.constant.mid) - origin
+            for atom, coefficient in form.terms.items():
+                weight[self.place[atom], column] = float(coefficient.mid)
+        return weight, bias
+
+    def affine(self, weight: Floats, bias: Floats) -> Affine:
+        """On the one token; the first map makes it of all."""
+        flat = self.first and self.length > 1
+        self.first = False
+        return Affine.flatten(self.length, weight, bias) if flat else Affine.tokenwise(weight, bias)
+
+    def banks(self, units: list[int], width: int, results: int) -> Attention:
+        """One head a unit; units with one bank read the same features of the memory."""
+        banks = list({id(self.heads.banks[k]): self.heads.banks[k] for k in units}.values())
+        tokens = max(bank.size for bank in banks)
+        memory = np.zeros((tokens, 3 * len(banks)))  # slope, offset, value for each bank
+        for number, bank in enumerate(banks):
+            block = memory[:, 3 * number : 3 * number + 3]
+            block[: bank.size] = np.stack([bank.slopes, bank.offsets, bank.values], axis=1)
+            block[bank.size :, 1] = -DEAD
+        count, place = len(units), {id(bank): 3 * number for number, bank in enumerate(banks)}
+        starts = np.array([place[id(self.heads.banks[k])] for k in units])
+        heads = np.arange(count)
+        query, key = np.zeros((count, width, 2)), np.zeros((count, 3 * len(banks), 2))
+        value, output = np.zeros((count, 3 * len(banks), 1)), np.zeros((count, 1, width))
+        query[heads, heads, 0] = key[heads, starts, 0] = key[heads, starts + 1, 1] = 1.0
+        value[heads, starts + 2, 0] = output[heads, 0, results + heads] = 1.0
+        return Attention(
+            query=query,
+            query_bias=np.tile([0.0, 1.0], (count, 1)),
+            key=key,
+            key_bias=np.zeros((count, 2)),
+            value=value,
+            value_bias=np.zeros((count, 1)),
+            output=output,
+            output_bias=np.zeros(width),
+            memory=memory,
+            residual=True,
+        )
+
+    def rectifiers(self, units: list[int], width: int, results: int) -> Attention:
+        """The data token (score R z, value z) against a memory token of zeros."""
+        count, heads = len(units), np.arange(len(units))
+        query, key = np.zeros((count, width, 1)), np.zeros((count, width, 1))
+        value, output = np.zeros((count, width, 1)), np.zeros((count, 1, width))
+        query[heads, heads, 0] = [self.heads.sharpness[k] for k in units]
+        key[:, -1, 0] = value[heads, heads, 0] = output[heads, 0, results + heads] = 1.0
+        return Attention(
+            query=query,
+            query_bias=np.zeros((count, 1)),
+            key=key,
+            key_bias=np.zeros((count, 1)),
+            value=value,
+            value_bias=np.zeros((count, 1)),
+            output=output,
+            output_bias=np.zeros(width),
+            memory=np.zeros((1, width)),
+            attends_data=True,
+            residual=True,
+        )

@@ -1,0 +1,178 @@
+"""A formula as affine maps and functions of one variable: the form in which attention computes it (THEORY 8).
+
+A circuit has atoms: the variables first, then units `φ_k(z_k)`, each a function of one variable at an affine form of
+earlier atoms. Outputs are affine forms of the atoms. Products are no atoms: they are made of squares, logarithms and
+exponentials (`lowering.py`). Coefficients are intervals that hold the real numbers meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+
+import numpy as np
+
+from ..interval import Interval
+from ..interval.forms import Forms, Frame
+from .base import Floats, Unanswerable
+from .composites import Composite
+from .maxima import Likeness
+
+ZERO, ONE = Interval(0.0), Interval(1.0)
+RECTIFIER = Composite.of("max", Composite.variable(), Composite.number(ZERO))
+"""max(u, 0): the one unit that is not smooth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """An affine form of atoms, `constant + Σ terms[k] · atom_k`."""
+
+    constant: Interval
+    terms: dict[int, Interval]
+
+    @classmethod
+    def atom(cls, number: int) -> Linear:
+        """An atom itself."""
+        return cls(ZERO, {number: ONE})
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """Equal for equal forms."""
+        terms = sorted((atom, float(c.lo), float(c.hi)) for atom, c in self.terms.items())
+        return float(self.constant.lo), float(self.constant.hi), *terms
+
+    @property
+    def alone(self) -> int | None:
+        """The number of the atom if the form is just that atom."""
+        if len(self.terms) != 1 or self.constant.lo != 0 or self.constant.hi != 0:
+            return None
+        ((atom, coefficient),) = self.terms.items()
+        return atom if coefficient.lo == 1 == coefficient.hi else None
+
+    def plus(self, other: Linear, factor: Interval = ONE) -> Linear:
+        """self + factor · other."""
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            total = terms.get(atom, ZERO) + factor * coefficient
+            terms[atom] = total
+            if total.lo == 0 == total.hi:
+                del terms[atom]
+        return Linear(self.constant + factor * other.constant, terms)
+
+    def scaled(self, factor: Interval) -> Linear:
+        """factor · self."""
+        return Linear(ZERO, {}).plus(self, factor)
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """`function(argument)`; in exact arithmetic, the argument stays within [low, high] on the whole domain."""
+
+    function: Composite
+    argument: Linear
+    low: float
+    high: float
+    text: str = ""
+    """The part of the formula it comes from."""
+
+    @property
+    def bends(self) -> bool:
+        """Is it the rectifier?"""
+        return self.function == RECTIFIER
+
+
+@dataclass(frozen=True, eq=False)
+class Circuit:
+    """Units in order, and the outputs."""
+
+    low: Floats  # (D,), ranges of the variables
+    high: Floats  # (D,)
+    units: tuple[Unit, ...]
+    outputs: tuple[Linear, ...]
+    defined: bool
+    """Was the formula proved to be defined on the whole domain?"""
+
+    @property
+    def inputs(self) -> int:
+        """Number of variables, D."""
+        return len(self.low)
+
+    @cached_property
+    def frame(self) -> Frame:
+        """Ranges of all atoms."""
+        ranges = [unit.function.range(unit.low, unit.high) for unit in self.units]
+        low, high = (np.array([float(getattr(range_, end)) for range_ in ranges]) for end in ("lo", "hi"))
+        return Frame.of(np.concatenate([self.low, low]), np.concatenate([self.high, high]))
+
+    @cached_property
+    def arguments(self) -> Forms:
+        """The arguments of all units, (K,)."""
+        return self._forms([unit.argument for unit in self.units])
+
+    @cached_property
+    def results(self) -> Forms:
+        """The outputs, (m,)."""
+        return self._forms(list(self.outputs))
+
+    @cached_property
+    def slopes(self) -> list[float]:
+        """Bounds on the units' slopes over the ranges of their arguments; inf at the edge of a natural domain."""
+        return [unit.function.steepness(unit.low, unit.high) for unit in self.units]
+
+    @cached_property
+    def depth(self) -> list[int]:
+        """Units that come before each unit and must be done first, itself included, in the longest chain."""
+        depth = [0] * self.inputs
+        for unit in self.units:
+            depth.append(1 + max((depth[atom] for atom in unit.argument.terms), default=0))
+        return depth[self.inputs :]
+
+    def like(self, pieces: Forms) -> Likeness:
+        """max(0, form) as a form of the atoms, for `pieces` (2,) of which the first is zero."""
+        bends = [k for k, unit in enumerate(self.units) if unit.bends]
+        apart = [float((pieces[1] - self.arguments[k]).size) for k in bends]
+        if len(pieces.slack) != 2 or not bends:
+            raise Unanswerable
+        nearest = int(np.argmin(apart))
+        atom = np.eye(1, len(self.frame.lo), 1 + self.inputs + bends[nearest])[0]
+        return Likeness(Forms.exact(atom, self.frame), apart[nearest])
+
+    def sensitivity(self, aim: float) -> Floats:
+        """How much an error of each unit can move the worst output, (K,).
+
+        Backwards through the slopes. At a unit of unbounded slope, whose modulus of continuity reaches aim/2 at the
+        distance e, errors of the argument count `aim / e` fold.
+        """
+        reach = np.zeros((len(self.outputs), self.inputs + len(self.units)))  # (m, atoms)
+        for row, output in zip(reach, self.outputs, strict=True):
+            for atom, coefficient in output.terms.items():
+                row[atom] += float(coefficient.magnitude)
+        for number in reversed(range(len(self.units))):
+            unit, column = self.units[number], reach[:, self.inputs + number]
+            slope = self.slopes[number]
+            if slope == inf:
+                wanted = aim / max(float(column.max()), 1e-300)
+                slope = wanted / _distance(unit, wanted / 2)
+            for atom, coefficient in unit.argument.terms.items():
+                reach[:, atom] += column * slope * float(coefficient.magnitude)
+        return reach[:, self.inputs :].max(axis=0, initial=0.0)
+
+    def _forms(self, linears: list[Linear]) -> Forms:
+        """On the frame; what is not exact about a coefficient goes to the slack."""
+        coefficients = np.zeros((len(linears), 1 + self.inputs + len(self.units)))
+        slack, sizes = np.zeros(len(linears)), self.frame.sizes
+        for row, linear in enumerate(linears):
+            entries = [(0, linear.constant), *((1 + atom, c) for atom, c in linear.terms.items())]
+            for place, coefficient in entries:
+                coefficients[row, place] = coefficient.mid
+                slack[row] += float(coefficient.radius) * sizes[place] * (1 + 1e-9)
+        return Forms(coefficients, slack * (1 + 1e-9), self.frame)
+
+
+def _distance(unit: Unit, rise: float) -> float:
+    """About the largest distance of arguments over which the unit's values differ by at most `rise`."""
+    distance = unit.high - unit.low
+    while distance > 1e-300 and unit.function.modulus(unit.low, unit.high, distance) > rise:
+        distance /= 2
+    return distance

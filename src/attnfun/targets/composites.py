@@ -1,0 +1,247 @@
+"""Functions of one variable put together from operations, as targets of their own.
+
+A composite is a straight line of steps on the variable u; constants are intervals that hold the numbers meant. It runs
+on floats, intervals and Taylor series alike, and equal composites are equal objects, so they can be looked up.
+
+>>> u = Composite.variable()
+>>> f = Composite.of("exp", Composite.of("*", u, Composite.number(Interval(2.0))))
+>>> f(np.array([0.0, 0.5])), f == Composite.of("exp", Composite.of("*", u, Composite.number(Interval(2.0))))
+(array([1.        , 2.71828183]), True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..domain import Box
+from ..interval import Interval, Jet, as_interval
+from ..interval.jets import variables
+from .base import Floats, Status, Target, refuse_nonfinite
+from .operations import OPERATIONS
+
+CELLS = 64
+"""Pieces into which a range is cut to bound a function or its slope."""
+
+EDGE_STEPS = 200
+"""Halvings in the search for the edge of a natural domain."""
+
+NATURAL = {"sqrt": (0.0, np.inf), "log": (0.0, np.inf), "ln": (0.0, np.inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0)}
+"""Operations that are defined on a part of the line only."""
+
+
+class Step(NamedTuple):
+    """One operation on earlier steps; "variable" and "constant" have none."""
+
+    kind: str
+    args: tuple[int, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+
+
+@dataclass(frozen=True)
+class Composite:
+    """A function of one variable; the last step is its value."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def variable(cls) -> Composite:
+        """The identity."""
+        return cls((Step("variable"),))
+
+    @classmethod
+    def number(cls, value: Interval) -> Composite:
+        """A constant function."""
+        return cls((Step("constant", (), float(value.lo), float(value.hi)),))
+
+    @classmethod
+    def of(cls, kind: str, *parts: Composite) -> Composite:
+        """An operation applied to composites; common steps are shared."""
+        steps: dict[Step, int] = {}
+        last = [part._copied_into(steps) for part in parts]
+        step = Step(kind, tuple(last))
+        if step in steps:  # the very operation was a step before: it must come last
+            return cls(tuple(steps)[: steps[step] + 1])
+        return cls((*steps, step))
+
+    def after(self, inner: Composite) -> Composite:
+        """This function of another one."""
+        steps: dict[Step, int] = {}
+        last = self._copied_into(steps, inner._copied_into(steps))
+        return Composite(tuple(steps)[: last + 1])
+
+    def _copied_into(self, steps: dict[Step, int], variable: int | None = None) -> int:
+        """Add own steps to those there, the variable being an earlier step perhaps; the place of the last one."""
+        places: list[int] = []
+        for step in self.steps:
+            if step.kind == "variable" and variable is not None:
+                places.append(variable)
+                continue
+            moved = step._replace(args=tuple(places[k] for k in step.args))
+            places.append(steps.setdefault(moved, len(steps)))
+        return places[-1]
+
+    def scaled(self, factor: Interval, shift: Interval) -> Composite:
+        """factor · f + shift."""
+        result = self if _is(factor, 1.0) else Composite.of("*", self, Composite.number(factor))
+        return result if _is(shift, 0.0) else Composite.of("+", result, Composite.number(shift))
+
+    def clipped(self, low: float, high: float) -> Composite:
+        """f(min(max(u, low), high)); an infinite end is no end."""
+        inner = Composite.variable()
+        if np.isfinite(low):
+            inner = Composite.of("max", inner, Composite.number(Interval(low)))
+        if np.isfinite(high):
+            inner = Composite.of("min", inner, Composite.number(Interval(high)))
+        return self.after(inner)
+
+    def __call__(self, u: Any) -> Any:
+        """On floats (constants as midpoints), intervals or series."""
+        return self.run(u)[-1]
+
+    def run(self, u: Any) -> list[Any]:
+        """Every step."""
+        exact = isinstance(u, np.ndarray | float)
+        done: list[Any] = []
+        for step in self.steps:
+            if step.kind == "variable":
+                done.append(u)
+            elif step.kind == "constant":
+                ends = Interval(step.low, step.high)
+                done.append(float(ends.mid) if exact else ends)
+            else:
+                done.append(OPERATIONS[step.kind](*(done[k] for k in step.args)))
+        return done
+
+    def range(self, low: float, high: float) -> Interval:
+        """An enclosure of the values on [low, high], with `defined`."""
+        return _hull(as_interval(self(cells(low, high))))
+
+    def natural(self, low: float, high: float) -> tuple[float, float]:
+        """[low, high] without stretches at its ends on which the function is defined nowhere."""
+        return self._edge(high, low), self._edge(low, high)
+
+    def inside(self, low: float, high: float) -> tuple[float, float]:
+        """Points next to `low` and `high`, between them, at which the function is surely defined."""
+        steps = np.concatenate([[0.0], (high - low) * 2.0 ** np.arange(-EDGE_STEPS, -1)])
+        sure = [points[np.argmax(self._sure(points))] for points in (low + steps, high - steps)]
+        return float(sure[0]), float(sure[1])
+
+    def _sure(self, points: Floats) -> Any:
+        value = as_interval(self(Interval(points)))
+        return np.broadcast_to(value.defined & np.isfinite(value.lo) & np.isfinite(value.hi), points.shape)
+
+    def _edge(self, inner: float, outer: float) -> float:
+        """The last place before `outer` that cannot be told from one where the function is defined."""
+        bad, good = outer, inner
+        if not self._nowhere(outer, outer):
+            return outer
+        for _ in range(EDGE_STEPS):
+            middle = bad / 2 + good / 2
+            if self._nowhere(min(middle, bad), max(middle, bad)):
+                bad = middle
+            else:
+                good = middle
+        return bad
+
+    def _nowhere(self, low: float, high: float) -> bool:
+        """Is some operation's operand surely outside that operation's natural domain?"""
+        done = [as_interval(step) for step in self.run(Interval(low, high))]
+        for step in self.steps:
+            least, most = self._natural(step)
+            if step.args and (done[step.args[0]].hi < least or done[step.args[0]].lo > most):
+                return True
+        return False
+
+    def _natural(self, step: Step) -> tuple[float, float]:
+        """Where an operation is defined, as far as its first operand goes."""
+        if step.kind == "**":
+            power = self.steps[step.args[1]]
+            whole = power.kind != "constant" or power.low == power.high == np.round(power.low)
+            return (-np.inf, np.inf) if whole else (0.0, np.inf)
+        return NATURAL.get(step.kind, (-np.inf, np.inf))
+
+    def steepness(self, low: float, high: float) -> float:
+        """A bound on |f'| over [low, high]; inf if there is none."""
+        pieces = cells(low, high)
+        with np.errstate(all="ignore"):
+            series = self(variables(pieces.reshape(-1, 1), 1)[:, 0])
+        if not isinstance(series, Jet):
+            return 0.0
+        slope = np.abs(series.mid[:, 1]) + series.rad[:, 1]
+        return float(np.nextafter(np.nan_to_num(slope, nan=np.inf).max(), np.inf))
+
+    def modulus(self, low: float, high: float, distance: float) -> float:
+        """A bound on |f(s) - f(t)| over s, t in [low, high] no further apart than `distance`.
+
+        Where f has a bounded slope, slope times distance. At an end where it has none, s or t lies within a window of
+        twice the distance from that end, and |f(s) - f(t)| is at most the width of f's range there:
+
+            ω(e) <= max(width f[low, low + 2e], e · sup |f'| on [low + e, high - e], width f[high - 2e, high]).
+
+        (If the smaller of s, t is below low + e, the larger is below low + 2e; otherwise, if the larger is above
+        high - e, the smaller is above high - 2e; otherwise both are between.)
+        """
+        if distance == 0.0 or low == high:
+            return 0.0
+        slope = self.steepness(low, high)
+        if np.isfinite(slope):
+            return float(np.nextafter(slope * distance, np.inf))
+        if 4 * distance >= high - low:
+            return _width(self.range(low, high))
+        windows = (low, low + 2.1 * distance), (high - 2.1 * distance, high)
+        inner = self.steepness(low + 0.9 * distance, high - 0.9 * distance)
+        return max(float(np.nextafter(inner * distance, np.inf)), *(_width(self.range(*ends)) for ends in windows))
+
+
+class OneVariable(Target):
+    """A composite on an interval, as a target."""
+
+    status = Status.PROVED
+    output_shape = ()
+
+    def __init__(self, function: Composite, low: float, high: float) -> None:
+        self.function, self.domain = function, Box([low], [high], ("u",))
+
+    def values(self, rows: Floats) -> Floats:
+        """(B, 1) -> (B, 1)."""
+        with np.errstate(all="ignore"):
+            values = self.function(rows[:, 0])
+        return refuse_nonfinite(self, rows, np.broadcast_to(values, rows.shape[:1])[:, None])
+
+    def enclose(self, boxes: Interval) -> Interval:
+        """On intervals."""
+        result = as_interval(self.function(boxes[:, 0]))
+        ends = (np.broadcast_to(end, (len(boxes),))[:, None] for end in (result.lo, result.hi, result.defined))
+        return Interval(*ends)
+
+    def jets(self, variables: Jet) -> Jet:
+        """On Taylor series."""
+        return (variables[:, 0] * 0.0 + self.function(variables[:, 0])).reshape(len(variables), 1)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Only its kind: it is a part of something larger."""
+        return {"kind": "one variable"}
+
+
+def cells(low: float, high: float) -> Interval:
+    """Pieces that cover [low, high], finer and finer towards both ends."""
+    shares = np.concatenate([[0.0], 2.0 ** np.arange(-CELLS, -1), np.arange(0.25, 0.5, 8 / CELLS)])
+    cuts = np.concatenate([low + shares * (high - low), [low / 2 + high / 2], high - shares * (high - low)])
+    cuts = np.unique(np.clip(np.concatenate([cuts, [low, high]]), low, high))
+    return Interval(cuts[:-1], cuts[1:]) if len(cuts) > 1 else Interval(cuts)
+
+
+def _hull(pieces: Interval) -> Interval:
+    return Interval(pieces.lo.min(), pieces.hi.max(), bool(np.all(pieces.defined)))
+
+
+def _width(range_: Interval) -> float:
+    return float(np.nextafter(range_.hi - range_.lo, np.inf))
+
+
+def _is(value: Interval, number: float) -> bool:
+    return bool(value.lo == number == value.hi)

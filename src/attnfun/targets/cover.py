@@ -1,0 +1,82 @@
+"""Ranges of all operations of a formula over its domain, by boxes that cover it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import InputError
+from ..interval import Interval, as_interval
+from .base import Floats
+from .expression import Expression, enclosed_constant
+
+FIRST, MOST = 4096, 65536
+"""Boxes to begin with, and at most, where operations are not yet seen to be defined."""
+FINEST = 2.0**-24
+"""Boxes narrower than this fraction of the domain are not cut further."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Enclosures of all operations."""
+
+    low: Floats  # (K,)
+    high: Floats  # (K,)
+    defined: bool
+    whole: Interval  # (1, D)
+
+    @classmethod
+    def of(cls, formula: Expression) -> Cover:
+        """Cut the domain evenly, then the boxes on which an operation is undefined or unbounded; or refuse."""
+        low, high = formula.domain.lo.reshape(1, -1), formula.domain.hi.reshape(1, -1)
+        whole, extent = Interval(low, high), high - low
+        while len(low) < FIRST and 2 ** low.shape[1] <= FIRST:
+            low, high = _halved(low, high, extent)
+        least, most, defined = np.full(len(formula.program.nodes), np.inf), -np.inf, True
+        most = -least
+        while len(low):
+            start, end, sure = _ranges(formula, Interval(low, high))  # (K, B), (K, B), (B,)
+            bounded = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)  # (B,)
+            small = ((high - low) / np.where(extent > 0, extent, 1.0)).max(axis=1) <= FINEST
+            again = ~(bounded & sure) & ~small
+            if again.sum() > MOST:
+                again[:] = False
+            settled = ~again
+            if (settled & ~bounded).any():
+                box = int(np.flatnonzero(settled & ~bounded)[0])
+                raise InputError(
+                    "the formula must be defined and bounded on the whole domain, but "
+                    + formula.explain(Interval(low[box : box + 1], high[box : box + 1])),
+                    remedy="Shrink the domain, or write that part so that it is bounded (sinc, expm1, log1p).",
+                )
+            least = np.minimum(least, start[:, settled].min(axis=1, initial=np.inf))
+            most = np.maximum(most, end[:, settled].max(axis=1, initial=-np.inf))
+            defined = defined and bool(sure[settled].all())
+            low, high = _halved(low[again], high[again], extent)
+        return cls(least, most, defined, whole)
+
+    def range(self, number: int) -> Interval:
+        """Of one operation over the whole domain."""
+        return Interval(self.low[number], self.high[number])
+
+
+def _ranges(formula: Expression, boxes: Interval) -> tuple[Floats, Floats, Floats]:
+    """Ends of every operation on every box, and whether all are defined there."""
+    steps = [as_interval(step) for step in formula.run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)]
+    start, end, sure = (
+        np.array([np.broadcast_to(getattr(step, name), (len(boxes),)) for step in steps])
+        for name in ("lo", "hi", "defined")
+    )
+    return start, end, sure.all(axis=0)
+
+
+def _halved(low: Floats, high: Floats, extent: Floats) -> tuple[Floats, Floats]:
+    """Cut every box across its longest side."""
+    if not len(low):
+        return low, high
+    rows, axis = np.arange(len(low)), np.argmax((high - low) / np.where(extent > 0, extent, 1.0), axis=1)
+    middle = (low / 2 + high / 2)[rows, axis]
+    left, right = high.copy(), low.copy()
+    left[rows, axis] = right[rows, axis] = middle
+    return np.concatenate([low, right]), np.concatenate([left, high])
