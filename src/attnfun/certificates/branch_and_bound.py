@@ -167,10 +167,11 @@ def bound_error(
     norm: float = inf,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
+    most: float = inf,
 ) -> Outcome:
     """Prove a bound on `|target - network|` over the domain, for the network in its own arithmetic.
 
-    Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
+    Stops after `most` boxes, at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
     largest error found, or at a limit. Work per box is O(tokens in play there). `executor` is any
     `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state there, and the same
     call goes on from it.
@@ -188,7 +189,7 @@ def bound_error(
             if progress is not None:
                 progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
             hopeless = goal is not None and seen > goal and isinf(norm)
-            spent = time.monotonic() - began > time_limit or len(waiting) > MAX_BOXES
+            spent = time.monotonic() - began > time_limit or len(waiting) > MAX_BOXES or ledger.boxes > most
             open_ = ledger.unfinished(waiting, goal)
             if hopeless or spent or not open_.any():
                 break

@@ -112,7 +112,7 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
     goal = None if eps is None else eps / factor
     for argue in (
         lambda: bound_by_structure(target, claim.network),
-        lambda: bound_by_circuit(target, claim.network, effort.time_limit),
+        lambda: bound_by_circuit(target, claim.network, goal, effort.time_limit),
         lambda: bound_by_ridges(target, claim.network, goal, effort.time_limit * SHARE),
         lambda: bound_by_planes(target, claim.network, goal, effort.time_limit * SHARE),
     ):

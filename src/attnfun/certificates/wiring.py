@@ -27,9 +27,10 @@ import numpy.typing as npt
 from ..interval import Interval
 from ..interval.forms import Forms
 from ..network import Attention, Network
+from ..network.reference import run
 from ..targets import Target, Unanswerable
 from ..targets.circuits import Circuit, Unit
-from ..targets.composites import Composite, OneVariable
+from ..targets.composites import Composite, OneVariable, cells
 from .branch_and_bound import Outcome, bound_error
 from .rounding import ARITHMETIC, Arithmetic, linear_error, with_sum
 from .structure import State, follow, initial_state
@@ -38,14 +39,24 @@ Floats = npt.NDArray[np.float64]
 
 SAME = 1e-6
 """A feature that differs from a unit's argument by less than this fraction of their terms may be it."""
-TRIALS = 17
-"""Points at which a head is compared with units that share an argument."""
+UNSEEN = 0.1
+"""The fraction of its share of the tolerance below which it does not matter how far a head is off."""
+TRIALS = 257
+"""Places at which a head is compared with its unit before the proof."""
+BOXES = 3000
+"""Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
+ROOM = 1.1
+"""A proof aims at this multiple of the largest difference found."""
 
 
-def bound_by_circuit(target: Target, network: Network, time_limit: float = inf) -> Outcome:
-    """A bound on `|target - network|` over the domain; Unanswerable if a head does not belong to the circuit."""
+def bound_by_circuit(target: Target, network: Network, eps: float | None, time_limit: float = inf) -> Outcome:
+    """A bound on `|target - network|` over the domain; Unanswerable if a head does not belong to the circuit.
+
+    Heads need not be followed closer than to a small share of `eps`.
+    """
     circuit = target.circuit()
-    walk = _Walk(circuit, ARITHMETIC[network.dtype], time_limit)
+    goals = UNSEEN * circuit.budget(eps).shares if eps else np.zeros(len(circuit.units))
+    walk = _Walk(circuit, goals, ARITHMETIC[network.dtype], time_limit)
     state = initial_state(circuit, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in network.layers:
@@ -74,6 +85,7 @@ class _Walk:
     """Follows the features of one network."""
 
     circuit: Circuit
+    goals: Floats  # (K,)
     arithmetic: Arithmetic
     time_limit: float
     boxes: int = 0
@@ -117,7 +129,7 @@ class _Walk:
         total = float(apart + off.sum())
         if not np.isfinite(total):
             raise Unanswerable
-        proof = self.prove(bank, self.circuit.units[unit], shift, total)
+        proof = self.prove(bank, unit, shift, total)
         exact, moved, deployed = (
             _modulus(self.circuit.units[unit], distance) for distance in (apart, float(off[0]), total)
         )
@@ -138,34 +150,41 @@ class _Walk:
             coefficients[0] = 0.0
             rest = float(Forms(coefficients, difference.slack, difference.frame).size)
             if rest <= SAME * float(self.circuit.arguments[number].terms + form.terms):
-                found.append((self.misfit(bank, self.circuit.units[number], shift), number, shift, rest))
+                claim = _claim(self.circuit.units[number], shift, rest)
+                found.append((self.misfit(bank, claim), number, shift, rest))
         if not found:
             raise Unanswerable
         return min(found)[1:]
 
-    def misfit(self, bank: Network, unit: Unit, shift: float) -> float:
-        """The largest difference at a few points."""
-        from ..network.reference import run
+    def misfit(self, bank: Network, claim: OneVariable) -> float:
+        """The largest difference at some points."""
+        points = cells(float(claim.domain.lo[0]), float(claim.domain.hi[0]), TRIALS).mid[:, None]
+        return float(np.abs(run(bank, points[..., None])[:, 0] - claim.values(points)).max())
 
-        low, high = unit.function.inside(unit.low, unit.high)
-        points = np.linspace(low, high, TRIALS)
-        values = run(bank, (points + shift).reshape(-1, 1, 1)).ravel()
-        with np.errstate(all="ignore"):
-            return float(np.nan_to_num(np.abs(values - unit.function(points)), nan=inf).max())
-
-    def prove(self, bank: Network, unit: Unit, shift: float, off: float) -> _Proof:
+    def prove(self, bank: Network, number: int, shift: float, off: float) -> _Proof:
         """The distance of a bank from its unit, on the range of the unit's argument and `off` beyond."""
+        unit = self.circuit.units[number]
         key = (unit.function, unit.low, unit.high, shift, off, *(array.tobytes() for array in _arrays(bank)))
         if key not in self.proofs:
-            low, high = np.nextafter(unit.low - off, -inf), np.nextafter(unit.high + off, inf)
-            function = unit.function.clipped(*_clips(unit, low, high))
-            if shift:
-                function = function.after(Composite.variable().scaled(Interval(1.0), Interval(-shift)))
-            ends = np.nextafter(low + shift, -inf), np.nextafter(high + shift, inf)
-            outcome = bound_error(OneVariable(function, float(ends[0]), float(ends[1])), bank, None, self.time_limit)
+            claim = _claim(unit, shift, off)
+            goal = max(float(self.goals[number]), ROOM * self.misfit(bank, claim))
+            outcome = bound_error(claim, bank, goal, self.time_limit, most=BOXES)
+            while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
+                goal = ROOM * outcome.found
+                outcome = bound_error(claim, bank, goal, self.time_limit, most=BOXES)
             self.boxes += outcome.boxes
             self.proofs[key] = _Proof(outcome.parts["construction"], outcome.parts["rounding"])
         return self.proofs[key]
+
+
+def _claim(unit: Unit, shift: float, off: float) -> OneVariable:
+    """The unit's function of the feature that a head reads, on the feature's range."""
+    low, high = np.nextafter(unit.low - off, -inf), np.nextafter(unit.high + off, inf)
+    function = unit.function.clipped(*_clips(unit, low, high))
+    if shift:
+        function = function.after(Composite.variable().scaled(Interval(1.0), Interval(-shift)))
+    ends = np.nextafter(low + shift, -inf), np.nextafter(high + shift, inf)
+    return OneVariable(function, float(ends[0]), float(ends[1]))
 
 
 def _clips(unit: Unit, low: float, high: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
@@ -38,8 +39,10 @@ Floats = npt.NDArray[np.float64]
 
 MARGIN = 0.5
 """The share of the tolerance that is allotted to heads; the rest is for moduli, rounding and the proof."""
-BEYOND = 1e-6
-"""Banks follow their functions this fraction of the range beyond its ends, where they can."""
+FINEST = 100.0
+"""No head is made more precise than so many units of roundoff of its largest value."""
+WIDEST = 1e-3
+"""Banks follow their functions beyond the range of the argument, but by no more than this fraction of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,31 +99,38 @@ class CircuitConstruction(Construction):
 
 def sized(circuit: Circuit, aim: float, dtype: str) -> Heads:
     """A bank for every distinct function and range, to the tightest tolerance that any of its units needs."""
-    reach = np.maximum(circuit.sensitivity(MARGIN * aim), 1e-300)
-    shares = MARGIN * aim / (len(circuit.units) * reach)  # (K,)
+    budget = circuit.budget(MARGIN * aim)
+    floor, values = FINEST * 2.0 ** -BITS[dtype], circuit.frame.sizes[1 + circuit.inputs :]
     groups: dict[object, list[int]] = {}
     for number, unit in enumerate(circuit.units):
         groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
     banks, sharpness = dict[int, Bank](), dict[int, float]()
     for members in groups.values():
-        unit, share = circuit.units[members[0]], float(shares[members].min())
+        unit = circuit.units[members[0]]
+        share = max(float(budget.shares[members].min()), floor * float(values[members].max()))
         if unit.bends:
             sharpness |= dict.fromkeys(members, 2.0 ** np.ceil(np.log2(RECTIFIER / share)))
         else:
-            banks |= dict.fromkeys(members, _bank(unit, share, dtype))
+            banks |= dict.fromkeys(members, _bank(unit, share, float(budget.off[members].max()), dtype))
     return Heads(circuit, banks, sharpness)
 
 
-def _bank(unit: Unit, aim: float, dtype: str) -> Bank:
-    """A bank for the unit's function, a little beyond the range of its argument where it is defined there."""
-    margin = BEYOND * (unit.high - unit.low)
-    wider = unit.function.range(unit.low - margin, unit.high + margin)
-    low, high = unit.low - margin, unit.high + margin
-    if not (wider.defined & np.isfinite(wider.lo) & np.isfinite(wider.hi)):
-        low, high = unit.function.inside(unit.low, unit.high)
+def _bank(unit: Unit, aim: float, off: float, dtype: str) -> Bank:
+    """A bank for the unit's function on the range of its argument and `off` beyond.
+
+    Where the function is not defined there, the range with its margins is mapped onto the range without them: no
+    argument moves by more than `off`.
+    """
+    off = min(off, WIDEST * (unit.high - unit.low))
+    low, high = unit.low - off, unit.high + off
+    beyond = unit.function.range(low, high)
+    inner = (low, high)
+    if not (beyond.defined & np.isfinite(beyond.lo) & np.isfinite(beyond.hi)):
+        inner = unit.function.inside(unit.low, unit.high)
 
     def line(points: Floats) -> Floats:
-        return np.broadcast_to(unit.function(points), points.shape)[:, None]
+        places = np.clip(np.interp(points, (low, high), inner), *inner)
+        return np.broadcast_to(unit.function(places), points.shape)[:, None]
 
     return bank(line, low, high, aim, dtype)
 

@@ -22,6 +22,8 @@ from .maxima import Likeness
 ZERO, ONE = Interval(0.0), Interval(1.0)
 RECTIFIER = Composite.of("max", Composite.variable(), Composite.number(ZERO))
 """max(u, 0): the one unit that is not smooth."""
+CLOSEST = 1e-15
+"""Arguments are never asked to be closer than this fraction of their range."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,14 @@ class Unit:
 
 
 @dataclass(frozen=True, eq=False)
+class Budget:
+    """How far off units may be, so that all of them together move no output by more than a tolerance."""
+
+    shares: Floats  # (K,), each unit's own error
+    off: Floats  # (K,), the error of its argument
+
+
+@dataclass(frozen=True, eq=False)
 class Circuit:
     """Units in order, and the outputs."""
 
@@ -138,25 +148,26 @@ class Circuit:
         atom = np.eye(1, len(self.frame.lo), 1 + self.inputs + bends[nearest])[0]
         return Likeness(Forms.exact(atom, self.frame), apart[nearest])
 
-    def sensitivity(self, aim: float) -> Floats:
-        """How much an error of each unit can move the worst output, (K,).
+    def budget(self, aim: float) -> Budget:
+        """Equal shares of a tolerance for all units, backwards through the slopes.
 
-        Backwards through the slopes. At a unit of unbounded slope, whose modulus of continuity reaches aim/2 at the
-        distance e, errors of the argument count `aim / e` fold.
+        An error ε of unit k moves an output by at most S_k ε, S_k the sum over the paths to it of the products of
+        slopes and coefficients. At a unit of unbounded slope whose values may be off by δ, the argument may be off by
+        the e at which the modulus of continuity is δ/4, and errors of the argument count `δ/e` fold.
         """
-        reach = np.zeros((len(self.outputs), self.inputs + len(self.units)))  # (m, atoms)
+        reach = np.zeros((len(self.outputs), self.inputs + len(self.units)))  # (m, atoms), the S
+        off = np.zeros(len(self.units))
         for row, output in zip(reach, self.outputs, strict=True):
             for atom, coefficient in output.terms.items():
                 row[atom] += float(coefficient.magnitude)
         for number in reversed(range(len(self.units))):
-            unit, column = self.units[number], reach[:, self.inputs + number]
-            slope = self.slopes[number]
-            if slope == inf:
-                wanted = aim / max(float(column.max()), 1e-300)
-                slope = wanted / _distance(unit, wanted / 2)
+            unit, column, slope = self.units[number], reach[:, self.inputs + number], self.slopes[number]
+            allowed = aim / max(float(column.max()), 1e-300)
+            off[number] = allowed / max(slope, 1e-300) if slope < inf else _distance(unit, allowed / 4)
             for atom, coefficient in unit.argument.terms.items():
-                reach[:, atom] += column * slope * float(coefficient.magnitude)
-        return reach[:, self.inputs :].max(axis=0, initial=0.0)
+                reach[:, atom] += column * (allowed / off[number]) * float(coefficient.magnitude)
+        largest = np.maximum(reach[:, self.inputs :].max(axis=0, initial=0.0), 1e-300)
+        return Budget(aim / (len(self.units) * largest), off)
 
     def _forms(self, linears: list[Linear]) -> Forms:
         """On the frame; what is not exact about a coefficient goes to the slack."""
@@ -173,6 +184,6 @@ class Circuit:
 def _distance(unit: Unit, rise: float) -> float:
     """About the largest distance of arguments over which the unit's values differ by at most `rise`."""
     distance = unit.high - unit.low
-    while distance > 1e-300 and unit.function.modulus(unit.low, unit.high, distance) > rise:
+    while distance > CLOSEST * (unit.high - unit.low) and unit.function.modulus(unit.low, unit.high, distance) > rise:
         distance /= 2
     return distance

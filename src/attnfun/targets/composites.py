@@ -22,9 +22,13 @@ from ..interval.jets import variables
 from .base import Floats, Status, Target, refuse_nonfinite
 from .operations import OPERATIONS
 
+LARGEST = 1e300
+"""Slopes beyond this are none."""
 CELLS = 64
 """Pieces into which a range is cut to bound a function or its slope."""
 
+HALVINGS = 60
+"""Pieces next to the ends are this many times halved."""
 EDGE_STEPS = 200
 """Halvings in the search for the edge of a natural domain."""
 
@@ -171,8 +175,8 @@ class Composite:
             series = self(variables(pieces.reshape(-1, 1), 1)[:, 0])
         if not isinstance(series, Jet):
             return 0.0
-        slope = np.abs(series.mid[:, 1]) + series.rad[:, 1]
-        return float(np.nextafter(np.nan_to_num(slope, nan=np.inf).max(), np.inf))
+        slope = float((np.abs(series.mid[:, 1]) + series.rad[:, 1]).max())
+        return float(np.nextafter(slope, np.inf)) if slope < LARGEST else np.inf
 
     def modulus(self, low: float, high: float, distance: float) -> float:
         """A bound on |f(s) - f(t)| over s, t in [low, high] no further apart than `distance`.
@@ -227,9 +231,9 @@ class OneVariable(Target):
         return {"kind": "one variable"}
 
 
-def cells(low: float, high: float) -> Interval:
-    """Pieces that cover [low, high], finer and finer towards both ends."""
-    shares = np.concatenate([[0.0], 2.0 ** np.arange(-CELLS, -1), np.arange(0.25, 0.5, 8 / CELLS)])
+def cells(low: float, high: float, count: int = CELLS) -> Interval:
+    """Pieces that cover [low, high], about `count` of equal width in the middle, finer and finer towards both ends."""
+    shares = np.concatenate([[0.0], 2.0 ** np.arange(-HALVINGS, -1), np.linspace(0.0, 0.5, count // 2)])
     cuts = np.concatenate([low + shares * (high - low), [low / 2 + high / 2], high - shares * (high - low)])
     cuts = np.unique(np.clip(np.concatenate([cuts, [low, high]]), low, high))
     return Interval(cuts[:-1], cuts[1:]) if len(cuts) > 1 else Interval(cuts)
