@@ -42,7 +42,7 @@ NEGLIGIBLE = 50
 """A token whose score is surely this far below another's leaves the list."""
 STEPS = 6
 """Steps of Dinkelbach's iteration."""
-FINEST = 2.0**-44
+FINEST = 2.0**-120
 """Boxes narrower than this fraction of the domain are not cut further."""
 
 

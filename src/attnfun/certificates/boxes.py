@@ -65,11 +65,19 @@ class Boxes:
             focus=tuple(Focus.join(list(layer)) for layer in layers),
         )
 
+    def middle(self, extent: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+        """The longest axis of each box, as measured by `extent` (D,), and the middle along it, (B,) each."""
+        axis = np.argmax((self.hi - self.lo) / extent, axis=1)
+        return axis, Interval(self.lo, self.hi).mid[np.arange(len(self)), axis]
+
+    def divisible(self, extent: Floats) -> npt.NDArray[np.bool_]:
+        """Is there a float between the ends of the longest axis, (B,)?"""
+        (axis, middle), rows = self.middle(extent), np.arange(len(self))
+        return (self.lo[rows, axis] < middle) & (middle < self.hi[rows, axis])
+
     def halves(self, extent: Floats) -> Boxes:
         """Each box in two, cut across its longest axis as measured by `extent` (D,): first all left, then all right."""
-        axis = np.argmax((self.hi - self.lo) / extent, axis=1)  # (B,)
-        rows = np.arange(len(self))
-        middle = Interval(self.lo, self.hi).mid[rows, axis]
+        (axis, middle), rows = self.middle(extent), np.arange(len(self))
         left, right = self.hi.copy(), self.lo.copy()
         left[rows, axis] = right[rows, axis] = middle
         both = self.take(np.concatenate([rows, rows]))

@@ -43,7 +43,7 @@ MAX_BOXES = 1_000_000
 """Boxes waiting at a time; beyond that the search stops with the bound it has."""
 WITHIN = 1.05
 """Without a goal, stop when the bound is this close to the largest error found."""
-FINEST = 2.0**-70
+FINEST = 2.0**-120
 """Boxes narrower than this fraction of the domain on every axis are not cut further."""
 EDGE = 2.0**-8
 """Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""
@@ -143,7 +143,7 @@ class _Ledger:
             bound = self.bound(waiting)
             done = bound <= WITHIN * self.seen(waiting) or (goal is not None and bound <= goal)
             over = np.full(len(waiting), not done)
-        return (over | doubtful) & (width > FINEST)
+        return (over | doubtful) & (width > FINEST) & waiting.divisible(self.high - self.low)
 
     def state(self) -> dict[str, Floats]:
         """Everything as named arrays."""
@@ -171,8 +171,8 @@ def bound_error(
 ) -> Outcome:
     """Prove a bound on `|target - network|` over the domain, for the network in its own arithmetic.
 
-    Stops after `most` boxes, at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
-    largest error found, or at a limit. Work per box is O(tokens in play there). `executor` is any
+    Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
+    largest error found, after `most` boxes, or at a limit. Work per box is O(tokens in play there). `executor` is any
     `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state there, and the same
     call goes on from it.
     """

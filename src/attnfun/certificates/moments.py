@@ -77,7 +77,7 @@ class Moments:
         sizes = np.concatenate([np.abs(rows), doubts], axis=2) @ np.swapaxes(powers, 2, 3) / base.factorials
         slack = (4 * base.degree + start.shape[2] + 16) * ULP
         sizes, doubts = np.split(sizes * (1 + slack), 2, axis=2)
-        doubts += slack * sizes
+        doubts += (4 * base.degrees + start.shape[2] + 16) * ULP * sizes
         pivot = sums[:, :, 1:, 0] / sums[:, :, :1, 0]  # (B, n, v)
         most = np.abs(slopes) + np.moveaxis(wobble, -1, 0)[..., None]  # (D, B, n, T)
         span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)

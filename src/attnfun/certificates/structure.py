@@ -31,7 +31,7 @@ from ..interval.forms import Forms, Frame
 from ..network import Affine, Attention, Network
 from ..network.layers import tokens_read
 from ..targets import Target, Unanswerable
-from ..targets.maxima import Maxima
+from ..targets.maxima import Reference
 from .branch_and_bound import Outcome
 from .enclosure import push
 from .fans import Keys, Reading, read
@@ -70,7 +70,7 @@ def bound_by_structure(target: Target, network: Network) -> Outcome:
     return Outcome(bound, {"construction": construction, "input": moved, "rounding": own}, 0.0, 1, True, box)
 
 
-def initial_state(maxima: Maxima, network: Network) -> State:
+def initial_state(maxima: Reference, network: Network) -> State:
     """The input itself."""
     arithmetic, shape = ARITHMETIC[network.dtype], network.shape_in
     variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
@@ -80,13 +80,15 @@ def initial_state(maxima: Maxima, network: Network) -> State:
 
 
 @singledispatch
-def follow(layer: object, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+def follow(
+    layer: object, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Arithmetic
+) -> State:
     """The features after a layer; only the used tokens count."""
     raise Unanswerable
 
 
 @follow.register
-def _(layer: Affine, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
     region = Region(state.forms.range.reshape(1, *state.forms.slack.shape), state.forms.slack[None], state.error[None])
     error = push(layer, region, arithmetic).error[0]  # (N, m, 2)
     if layer.left is None:
@@ -103,7 +105,7 @@ def _(layer: Affine, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], 
 
 
 @follow.register
-def _(layer: Attention, state: State, maxima: Maxima, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+def _(layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
     view = _View.of(state)
     forms, errors = [], []
     for head in range(layer.heads):
@@ -125,7 +127,7 @@ def _(layer: Attention, state: State, maxima: Maxima, used: npt.NDArray[np.bool_
     return State(_spread_out(out, used), _filled(error, used))
 
 
-def _through(reading: Reading, inner: Forms, maxima: Maxima) -> tuple[Forms, Floats]:
+def _through(reading: Reading, inner: Forms, maxima: Reference) -> tuple[Forms, Floats]:
     """A reading in terms of the references: a form, whose slack holds all that is off, and the rounding error (2,)."""
     form = reading.base[None].after(inner)[0]
     slack = form.slack + reading.construction

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..interval import Interval
+from ..interval.directed import ULP
 from ..interval.forms import Forms
 from ..network import Attention, Network
 from ..network.reference import run
@@ -45,6 +46,8 @@ TRIALS = 257
 """Places at which a head is compared with its unit before the proof."""
 BOXES = 3000
 """Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
+NOISE = 20.0
+"""Differences below so many units in the last place of a bank's values are noise, of the proof as of the network."""
 ROOM = 1.1
 """A proof aims at this multiple of the largest difference found."""
 
@@ -66,9 +69,9 @@ def bound_by_circuit(target: Target, network: Network, eps: float | None, time_l
     parts = np.concatenate([construction, state.error.reshape(-1, 2)], axis=1)  # (m, 3)
     parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
     bound = nextafter(float(parts.sum(axis=1).max()), inf)
-    names = ("construction", "input", "rounding")
+    construction_part, moved, own = (float(part) for part in parts.max(axis=0))
     box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
-    largest = dict(zip(names, (float(part) for part in parts.max(axis=0)), strict=True))
+    largest = {"construction": construction_part, "input": moved, "rounding": own}
     return Outcome(bound, largest, 0.0, walk.boxes, circuit.defined, box)
 
 
@@ -131,7 +134,7 @@ class _Walk:
             raise Unanswerable
         proof = self.prove(bank, unit, shift, total)
         exact, moved, deployed = (
-            _modulus(self.circuit.units[unit], distance) for distance in (apart, float(off[0]), total)
+            self.circuit.units[unit].modulus(distance) for distance in (apart, float(off[0]), total)
         )
         construction = proof.distance + exact
         rest = max(deployed - exact, 0.0)
@@ -167,7 +170,8 @@ class _Walk:
         key = (unit.function, unit.low, unit.high, shift, off, *(array.tobytes() for array in _arrays(bank)))
         if key not in self.proofs:
             claim = _claim(unit, shift, off)
-            goal = max(float(self.goals[number]), ROOM * self.misfit(bank, claim))
+            largest = float(np.abs(bank.attention[0].values()).max())
+            goal = max(float(self.goals[number]), ROOM * self.misfit(bank, claim), NOISE * ULP * largest)
             outcome = bound_error(claim, bank, goal, self.time_limit, most=BOXES)
             while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
                 goal = ROOM * outcome.found
@@ -180,36 +184,11 @@ class _Walk:
 def _claim(unit: Unit, shift: float, off: float) -> OneVariable:
     """The unit's function of the feature that a head reads, on the feature's range."""
     low, high = np.nextafter(unit.low - off, -inf), np.nextafter(unit.high + off, inf)
-    function = unit.function.clipped(*_clips(unit, low, high))
+    function = unit.function.clipped(*unit.clips(off))
     if shift:
         function = function.after(Composite.variable().scaled(Interval(1.0), Interval(-shift)))
     ends = np.nextafter(low + shift, -inf), np.nextafter(high + shift, inf)
     return OneVariable(function, float(ends[0]), float(ends[1]))
-
-
-def _clips(unit: Unit, low: float, high: float) -> tuple[float, float]:
-    """Where the argument must be clipped so that the unit's function is defined on [low, high]; infinite: nowhere."""
-    inner = unit.function.inside(unit.low, unit.high)
-    below, above = unit.function.range(low, inner[1]), unit.function.range(inner[0], high)
-    return (-inf if _sound(below) else inner[0]), (inf if _sound(above) else inner[1])
-
-
-def _sound(range_: Interval) -> bool:
-    return bool(range_.defined & np.isfinite(range_.lo) & np.isfinite(range_.hi))
-
-
-def _modulus(unit: Unit, distance: float) -> float:
-    """How far values can be apart when arguments are at most `distance` off the unit's range and off each other.
-
-    An argument that was clipped to where the function is surely defined moves by the width of the doubtful edge too.
-    """
-    if distance == 0.0:
-        return 0.0
-    low, high = unit.low - distance, unit.high + distance
-    clips, inner = _clips(unit, low, high), unit.function.inside(unit.low, unit.high)
-    edge = max(inner[0] - unit.low, unit.high - inner[1]) * 1.01
-    low, high = (low if clips[0] == -inf else unit.low), (high if clips[1] == inf else unit.high)
-    return unit.function.modulus(float(low), float(high), (distance + edge) * (1 + 1e-12))
 
 
 def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
@@ -238,5 +217,3 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
 def _arrays(bank: Network) -> list[Floats]:
     (layer,) = bank.attention
     return [layer.query, layer.query_bias, layer.keys(), layer.values()]
-
-

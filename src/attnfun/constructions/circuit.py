@@ -27,7 +27,7 @@ from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
-from ..pieces.banks import Bank, bank
+from ..pieces.banks import Bank, bank_for
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target, Unanswerable
 from ..targets.circuits import Circuit, Linear, Unit
@@ -37,12 +37,14 @@ from .sharpness import RECTIFIER
 
 Floats = npt.NDArray[np.float64]
 
-MARGIN = 0.5
+MARGIN = 1.0
 """The share of the tolerance that is allotted to heads; the rest is for moduli, rounding and the proof."""
-FINEST = 100.0
+FINEST = 300.0
 """No head is made more precise than so many units of roundoff of its largest value."""
 WIDEST = 1e-3
 """Banks follow their functions beyond the range of the argument, but by no more than this fraction of it."""
+RESOLVED = 0.02
+"""The edge of a natural domain is resolved to this fraction of the error of the argument."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ class Heads:
         """Memory tokens over heads and layers."""
         total = 0
         for level in levels(self.circuit):
-            sizes = [self.banks[k].size if k in self.banks else 1 for k in level]
+            sizes = [self.banks[k].tokens.size if k in self.banks else 1 for k in level]
             total += len(level) * max(sizes)
         return total
 
@@ -99,17 +101,15 @@ class CircuitConstruction(Construction):
 
 def sized(circuit: Circuit, aim: float, dtype: str) -> Heads:
     """A bank for every distinct function and range, to the tightest tolerance that any of its units needs."""
-    budget = circuit.budget(MARGIN * aim)
-    floor, values = FINEST * 2.0 ** -BITS[dtype], circuit.frame.sizes[1 + circuit.inputs :]
+    budget = circuit.budget(MARGIN * aim, FINEST * 2.0 ** -BITS[dtype])
     groups: dict[object, list[int]] = {}
     for number, unit in enumerate(circuit.units):
         groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
     banks, sharpness = dict[int, Bank](), dict[int, float]()
     for members in groups.values():
-        unit = circuit.units[members[0]]
-        share = max(float(budget.shares[members].min()), floor * float(values[members].max()))
+        unit, share = circuit.units[members[0]], float(budget.shares[members].min())
         if unit.bends:
-            sharpness |= dict.fromkeys(members, 2.0 ** np.ceil(np.log2(RECTIFIER / share)))
+            sharpness |= dict.fromkeys(members, float(2.0 ** np.ceil(np.log2(RECTIFIER / share))))
         else:
             banks |= dict.fromkeys(members, _bank(unit, share, float(budget.off[members].max()), dtype))
     return Heads(circuit, banks, sharpness)
@@ -118,21 +118,17 @@ def sized(circuit: Circuit, aim: float, dtype: str) -> Heads:
 def _bank(unit: Unit, aim: float, off: float, dtype: str) -> Bank:
     """A bank for the unit's function on the range of its argument and `off` beyond.
 
-    Where the function is not defined there, the range with its margins is mapped onto the range without them: no
-    argument moves by more than `off`.
+    Where the function is not defined beyond an end, it stays as it is at the end.
     """
     off = min(off, WIDEST * (unit.high - unit.low))
     low, high = unit.low - off, unit.high + off
-    beyond = unit.function.range(low, high)
-    inner = (low, high)
-    if not (beyond.defined & np.isfinite(beyond.lo) & np.isfinite(beyond.hi)):
-        inner = unit.function.inside(unit.low, unit.high)
+    clips = unit.clips(off)
 
-    def line(points: Floats) -> Floats:
-        places = np.clip(np.interp(points, (low, high), inner), *inner)
-        return np.broadcast_to(unit.function(places), points.shape)[:, None]
+    def function(points: Floats) -> Floats:
+        return unit.function(np.clip(points, *clips))
 
-    return bank(line, low, high, aim, dtype)
+    branches = [(end, RESOLVED * off) for end in clips if np.isfinite(end)]
+    return bank_for(function, low, high, aim, dtype=dtype, branches=branches)
 
 
 def levels(circuit: Circuit) -> list[list[int]]:
@@ -207,12 +203,12 @@ class _Emission:
     def banks(self, units: list[int], width: int, results: int) -> Attention:
         """One head a unit; units with one bank read the same features of the memory."""
         banks = list({id(self.heads.banks[k]): self.heads.banks[k] for k in units}.values())
-        tokens = max(bank.size for bank in banks)
+        tokens = max(bank.tokens.size for bank in banks)
         memory = np.zeros((tokens, 3 * len(banks)))  # slope, offset, value for each bank
         for number, bank in enumerate(banks):
             block = memory[:, 3 * number : 3 * number + 3]
-            block[: bank.size] = np.stack([bank.slopes, bank.offsets, bank.values], axis=1)
-            block[bank.size :, 1] = -DEAD
+            block[: bank.tokens.size] = np.column_stack([bank.tokens.slopes, bank.tokens.offsets, bank.values])
+            block[bank.tokens.size :, 1] = -DEAD
         count, place = len(units), {id(bank): 3 * number for number, bank in enumerate(banks)}
         starts = np.array([place[id(self.heads.banks[k])] for k in units])
         heads = np.arange(count)

@@ -282,6 +282,7 @@ def _normal(size: Floats) -> Floats:
 def divide(a: Jet, b: Jet) -> Jet:
     """`y = a / b` from `b_0 y_α = a_α - Σ_{β > 0} b_β y_{α-β}`; nothing is known where b_0 may be zero."""
     base, slack, axes = a.basis, (2 * a.basis.size + 8) * ULP, max(a.ndim, b.ndim)
+    step = 2 * ULP  # more than one operation on midpoints costs; `slack` is for all operations on radii
     shape = (base.size, *np.broadcast_shapes(a.shape, b.shape))
     rest, doubt = (np.broadcast_to(rows_of(part, axes), shape).copy() for part in (a.mid, a.rad))  # (C, *S)
     others, spread = rows_of(b.mid, axes), rows_of(b.rad, axes)
@@ -290,7 +291,7 @@ def divide(a: Jet, b: Jet) -> Jet:
     with np.errstate(all="ignore"):
         room = size[0] - spread[0] * (1 + slack)
         room = np.where(room > 0, room * (1 - slack), np.nan)
-        own = spread[0] + slack * size[0]
+        own = spread[0] + step * size[0]
         reach = (size + spread) * (1 + slack)
         for k in range(base.size):
             mid[k] = rest[k] / first
@@ -300,7 +301,7 @@ def divide(a: Jet, b: Jet) -> Jet:
             count = len(places) + 1
             left = rest[places] - mid[k] * others[1:count]
             rest[places] = left
-            off = known * (spread[1:count] * (1 + slack) + slack * size[1:count]) + slack * np.abs(left)
+            off = known * (spread[1:count] * (1 + slack) + step * size[1:count]) + step * np.abs(left)
             doubt[places] += rad[k] * reach[1:count] + off
     return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad, 0, -1))
 

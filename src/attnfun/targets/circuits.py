@@ -22,6 +22,8 @@ from .maxima import Likeness
 ZERO, ONE = Interval(0.0), Interval(1.0)
 RECTIFIER = Composite.of("max", Composite.variable(), Composite.number(ZERO))
 """max(u, 0): the one unit that is not smooth."""
+PROVED = 12.0
+"""Proved errors near the limits of the arithmetic are so many times the errors aimed at."""
 CLOSEST = 1e-15
 """Arguments are never asked to be closer than this fraction of their range."""
 
@@ -83,6 +85,25 @@ class Unit:
         """Is it the rectifier?"""
         return self.function == RECTIFIER
 
+    def clips(self, off: float) -> tuple[float, float]:
+        """Where an argument that is off by so much must be clipped, for the function to be defined; inf: nowhere."""
+        inner = self.function.inside(self.low, self.high)
+        below, above = self.function.range(self.low - off, inner[1]), self.function.range(inner[0], self.high + off)
+        return (-inf if _sound(below) else inner[0]), (inf if _sound(above) else inner[1])
+
+    def modulus(self, off: float) -> float:
+        """How far values can be apart when an argument is off by so much, clipped where it must be.
+
+        Clipping to where the function is surely defined moves an argument by the width of the doubtful edge too.
+        """
+        if off == 0.0:
+            return 0.0
+        clips, inner = self.clips(off), self.function.inside(self.low, self.high)
+        edge = 1.01 * max(inner[0] - self.low, self.high - inner[1])
+        low = self.low - off if clips[0] == -inf else self.low
+        high = self.high + off if clips[1] == inf else self.high
+        return self.function.modulus(low, high, (off + edge) * (1 + 1e-12))
+
 
 @dataclass(frozen=True, eq=False)
 class Budget:
@@ -108,9 +129,13 @@ class Circuit:
         """Number of variables, D."""
         return len(self.low)
 
-    @cached_property
+    @property
     def frame(self) -> Frame:
         """Ranges of all atoms."""
+        return self._frame
+
+    @cached_property
+    def _frame(self) -> Frame:
         ranges = [unit.function.range(unit.low, unit.high) for unit in self.units]
         low, high = (np.array([float(getattr(range_, end)) for range_ in ranges]) for end in ("lo", "hi"))
         return Frame.of(np.concatenate([self.low, low]), np.concatenate([self.high, high]))
@@ -138,36 +163,41 @@ class Circuit:
             depth.append(1 + max((depth[atom] for atom in unit.argument.terms), default=0))
         return depth[self.inputs :]
 
-    def like(self, pieces: Forms) -> Likeness:
-        """max(0, form) as a form of the atoms, for `pieces` (2,) of which the first is zero."""
+    def like(self, forms: Forms) -> Likeness:
+        """max(0, form) as a form of the atoms, for `forms` (2,) of which the first is zero."""
         bends = [k for k, unit in enumerate(self.units) if unit.bends]
-        apart = [float((pieces[1] - self.arguments[k]).size) for k in bends]
-        if len(pieces.slack) != 2 or not bends:
+        if len(forms.slack) != 2 or not bends:
             raise Unanswerable
+        apart = [float((forms[1] - self.arguments[k]).size) for k in bends]
         nearest = int(np.argmin(apart))
         atom = np.eye(1, len(self.frame.lo), 1 + self.inputs + bends[nearest])[0]
         return Likeness(Forms.exact(atom, self.frame), apart[nearest])
 
-    def budget(self, aim: float) -> Budget:
+    def budget(self, aim: float, floor: float = 0.0) -> Budget:
         """Equal shares of a tolerance for all units, backwards through the slopes.
+
+        No unit is asked for less than `floor` times its largest value.
 
         An error ε of unit k moves an output by at most S_k ε, S_k the sum over the paths to it of the products of
         slopes and coefficients. At a unit of unbounded slope whose values may be off by δ, the argument may be off by
         the e at which the modulus of continuity is δ/4, and errors of the argument count `δ/e` fold.
         """
         reach = np.zeros((len(self.outputs), self.inputs + len(self.units)))  # (m, atoms), the S
-        off = np.zeros(len(self.units))
+        off, least = np.zeros(len(self.units)), floor * self.frame.sizes
         for row, output in zip(reach, self.outputs, strict=True):
             for atom, coefficient in output.terms.items():
                 row[atom] += float(coefficient.magnitude)
         for number in reversed(range(len(self.units))):
             unit, column, slope = self.units[number], reach[:, self.inputs + number], self.slopes[number]
             allowed = aim / max(float(column.max()), 1e-300)
-            off[number] = allowed / max(slope, 1e-300) if slope < inf else _distance(unit, allowed / 4)
-            for atom, coefficient in unit.argument.terms.items():
-                reach[:, atom] += column * (allowed / off[number]) * float(coefficient.magnitude)
+            slope = slope if slope < inf else allowed / _distance(unit, allowed / 4)
+            terms = unit.argument.terms.items()
+            unavoidable = sum(float(coefficient.magnitude) * least[1 + atom] for atom, coefficient in terms)
+            off[number] = max(allowed / max(slope, 1e-300), PROVED * unavoidable)
+            for atom, coefficient in terms:
+                reach[:, atom] += column * slope * float(coefficient.magnitude)
         largest = np.maximum(reach[:, self.inputs :].max(axis=0, initial=0.0), 1e-300)
-        return Budget(aim / (len(self.units) * largest), off)
+        return Budget(np.maximum(aim / (len(self.units) * largest), least[1 + self.inputs :]), off)
 
     def _forms(self, linears: list[Linear]) -> Forms:
         """On the frame; what is not exact about a coefficient goes to the slack."""
@@ -179,6 +209,10 @@ class Circuit:
                 coefficients[row, place] = coefficient.mid
                 slack[row] += float(coefficient.radius) * sizes[place] * (1 + 1e-9)
         return Forms(coefficients, slack * (1 + 1e-9), self.frame)
+
+
+def _sound(range_: Interval) -> bool:
+    return bool(range_.defined & np.isfinite(range_.lo) & np.isfinite(range_.hi))
 
 
 def _distance(unit: Unit, rise: float) -> float:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError
 from ..interval import Interval, as_interval
 from .base import Floats
 from .expression import Expression, enclosed_constant
+
+Flags = npt.NDArray[np.bool_]
 
 FIRST, MOST = 4096, 65536
 """Boxes to begin with, and at most, where operations are not yet seen to be defined."""
@@ -33,7 +36,7 @@ class Cover:
         whole, extent = Interval(low, high), high - low
         while len(low) < FIRST and 2 ** low.shape[1] <= FIRST:
             low, high = _halved(low, high, extent)
-        least, most, defined = np.full(len(formula.program.nodes), np.inf), -np.inf, True
+        least, defined = np.full(len(formula.program.nodes), np.inf), True
         most = -least
         while len(low):
             start, end, sure = _ranges(formula, Interval(low, high))  # (K, B), (K, B), (B,)
@@ -61,14 +64,14 @@ class Cover:
         return Interval(self.low[number], self.high[number])
 
 
-def _ranges(formula: Expression, boxes: Interval) -> tuple[Floats, Floats, Floats]:
+def _ranges(formula: Expression, boxes: Interval) -> tuple[Floats, Floats, Flags]:
     """Ends of every operation on every box, and whether all are defined there."""
     steps = [as_interval(step) for step in formula.run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)]
     start, end, sure = (
         np.array([np.broadcast_to(getattr(step, name), (len(boxes),)) for step in steps])
         for name in ("lo", "hi", "defined")
     )
-    return start, end, sure.all(axis=0)
+    return start, end, np.asarray(sure.all(axis=0))
 
 
 def _halved(low: Floats, high: Floats, extent: Floats) -> tuple[Floats, Floats]:

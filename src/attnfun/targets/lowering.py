@@ -29,7 +29,7 @@ from ..errors import InputError
 from ..interval import Interval
 from .base import Unanswerable, describe
 from .circuits import ONE, RECTIFIER, ZERO, Circuit, Linear, Unit
-from .composites import Composite
+from .composites import Composite, Step
 from .cover import Cover
 from .expression import Expression, enclosed_constant
 from .operations import TRUTHS
@@ -40,7 +40,7 @@ EXP, LOG, SQUARE = (
     Composite.of("log", Composite.variable()),
     Composite.of("*", Composite.variable(), Composite.variable()),
 )
-FIRST_LARGE_RATIO = 1e6
+WIDE = 1e6
 """Factors that vary by more than this do not go through logarithms."""
 
 
@@ -86,9 +86,7 @@ class _Lowering:
         low, high = formula.domain.lo.ravel(), formula.domain.hi.ravel()
         self.units: list[Unit] = []
         self.known: dict[object, int] = {}
-        self.ranges: dict[object, Interval] = {
-            Linear.atom(k).key: Interval(low[k], high[k]) for k in range(len(low))
-        }
+        self.ranges: dict[object, Interval] = {Linear.atom(k).key: Interval(low[k], high[k]) for k in range(len(low))}
         self.inputs = len(low)
         self.values: list[Linear] = []
         self.users = self._users()
@@ -142,18 +140,13 @@ class _Lowering:
         form = supports[0][0]
         if any(other.key != form.key for other, _ in supports[1:]):
             return None
-        if any(self._is_affine_use(node, args, k) for k in range(len(args))):
+        if node.kind in ("*", "/") and not args[1].terms:  # only a scaling
+            return None
+        if node.kind == "*" and not args[0].terms:
             return None
         functions = iter(function for _, function in supports)
         parts = [next(functions) if arg.terms else Composite.number(arg.constant) for arg in args]
         return self._unit(Composite.of(node.kind, *parts), form, number)
-
-    def _is_affine_use(self, node: Node, args: list[Linear], place: int) -> bool:
-        """Is the operation only a scaling, or a single function of a form that is a sum of other things?"""
-        del place
-        if node.kind == "*":
-            return not (args[0].terms and args[1].terms)
-        return node.kind == "/" and not args[1].terms
 
     def _support(self, linear: Linear) -> tuple[Linear, Composite]:
         """The form z and the function g with linear = g(z), z as deep as possible."""
@@ -189,7 +182,7 @@ class _Lowering:
         chain = self._chain(node.args[0])
         if len(chain.factors) < 2 or chain.coefficient.lo <= 0 or any(f.sign <= 0 for f in chain.factors):
             return self._unit(LOG, self.values[node.args[0]], number)
-        total = Linear(np.log(chain.coefficient), {})
+        total = Linear(_logarithm(chain.coefficient), {})
         for factor in chain.factors:
             total = total.plus(self._log(factor.base, number), factor.exponent)
         return total
@@ -199,7 +192,7 @@ class _Lowering:
         if self._range(base).hi < 0:
             base = base.scaled(-ONE)
         form, function = self._support(base)
-        if function.steps[-1].kind == "exp" and len(function.steps) > 1:
+        if function.steps[-1] == Step("exp", (len(function.steps) - 2,)):
             inner = Composite(function.steps[:-1])
             return form if inner == Composite.variable() else self._unit(inner, form, number)
         return self._unit(LOG.after(function), form, number)
@@ -214,7 +207,7 @@ class _Lowering:
         direct = sum(self._needs_unit(factor) for factor in signed) + 2 * (len(signed) - 1)
         through_logs = sum(not self._is_exponential(factor) for factor in signed) + 1
         through_logs -= not others and self._swallowed(number)
-        narrow = all(_ratio(factor.range) < FIRST_LARGE_RATIO for factor in signed)
+        narrow = all(_ratio(factor.range) < WIDE for factor in signed)
         if len(signed) > 1 and narrow and through_logs < direct:
             signed = [self._through_logs(number, signed, chain, alone=not others)]
         parts = [self._raised(factor, number) for factor in [*signed, *others]]
@@ -229,9 +222,9 @@ class _Lowering:
             if factor.sign < 0 and int(factor.exponent.lo) % 2:
                 chain.coefficient = -chain.coefficient
         if alone:
-            size = np.abs(self.cover.range(number) / chain.coefficient)
+            size = abs(self.cover.range(number) / chain.coefficient)
             if size.lo > 0 and np.isfinite(size.hi):
-                self._learn(total, np.log(size))
+                self._learn(total, _logarithm(size))
         product = self._unit(EXP, total, number)
         return Factor(product, ONE, self._range(product))
 
@@ -239,7 +232,7 @@ class _Lowering:
         """u ** v = exp(v log u) for u > 0."""
         base, exponent = (self.values[k] for k in node.args)
         if not base.terms:
-            return self._unit(EXP, exponent.scaled(np.log(base.constant)), number)
+            return self._unit(EXP, exponent.scaled(_logarithm(base.constant)), number)
         if self._range(base).lo <= 0:
             raise self._refusal(number, "a power with a varying exponent needs a positive base")
         return self._unit(EXP, self._multiplied([self._log(base, number), exponent], number), number)
@@ -282,7 +275,9 @@ class _Lowering:
         if number < len(self.values):
             return Factor(self.values[number], exponent, self.cover.range(number))
         node = self.program.nodes[number]  # a root or power that cannot be distributed, at the head of the chain
-        return Factor(self.values[node.args[0]], exponent * (self._exponent(node) or ONE), self.cover.range(node.args[0]))
+        return Factor(
+            self.values[node.args[0]], exponent * (self._exponent(node) or ONE), self.cover.range(node.args[0])
+        )
 
     def _exponent(self, node: Node) -> Interval | None:
         """The constant exponent of a power or root."""
@@ -418,6 +413,10 @@ def _power(function: Composite, exponent: Interval) -> Composite:
 
 def _sum(total: Composite, part: Composite) -> Composite:
     return part if total == Composite.number(ZERO) else Composite.of("+", total, part)
+
+
+def _logarithm(range_: Interval) -> Interval:
+    return np.log(range_)  # type: ignore[call-overload, return-value]
 
 
 def _both(a: Interval, b: Interval) -> Interval:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +24,24 @@ LITTLE = 1e-3
 """A form leads a maximum if no other exceeds it by more than this fraction of the maximum's range."""
 CLOSEST = 4
 """Maxima of the function that are compared with one of the network."""
+
+
+class Reference(Protocol):
+    """What proofs need of references: how many variables come first, their ranges, and which of them is a maximum."""
+
+    @property
+    def inputs(self) -> int:
+        """Number of variables of the function."""
+        ...
+
+    @property
+    def frame(self) -> Frame:
+        """Ranges of the references."""
+        ...
+
+    def like(self, forms: Forms) -> Likeness:
+        """The maximum of forms (N,) as a form of the references."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
