@@ -172,5 +172,20 @@ CASES = [
     Case("two sets of planes", "sin(3*x)", {"x": (-1, 1)}, 0.05, constructions=("max-affine",)),
     Case("rectifiers", rectifiers(), [(-1, 1)] * 3, 2e-4, constructions=("relu",)),
     Case("corner", "abs(sin(3*x))*exp(x/2)", {"x": (-1, 1)}, 1e-6, constructions=("spectral",)),
+    Case(
+        "circuit",
+        "x*exp(-y*z)/(1 + z**2) + log(3 + x*y)",
+        {"x": (-1, 2), "y": (0, 1), "z": (1, 2)},
+        1e-6,
+        constructions=("circuit",),
+    ),
+    Case(
+        "circuit of monomials",
+        "[sqrt(a*b/c), -a**1.5*b/(c - 4), max(a, 2*b) - min(abs(b - c), 1)]",
+        {"a": (1, 3), "b": (0.5, 2), "c": (1, 2)},
+        1e-6,
+        constructions=("circuit",),
+    ),
+    Case("circuit at an edge", "sqrt(x**2 + y**2)", {"x": (-1, 1), "y": (0, 1)}, 1e-5, constructions=("circuit",)),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
 ]

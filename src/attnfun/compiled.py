@@ -20,6 +20,9 @@ from .network import Network, storage
 from .targets import restore
 from .targets.regions import restore_domain
 
+LONGEST = 10**15
+"""Larger counts are shown as powers of ten."""
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -56,9 +59,7 @@ class Summary:
         fields = {**self.as_dict(), **self.figures}
         del fields["figures"]
         rows = [(name.replace("_", " "), value) for name, value in fields.items() if value is not None]
-        lines = [
-            f"{name:>20}  {value:.6g}" if isinstance(value, float) else f"{name:>20}  {value}" for name, value in rows
-        ]
+        lines = [f"{name:>20}  {_shown(value)}" for name, value in rows]
         return "\n".join([*lines, f"{'side by side':>20}  {self.side_by_side}"])
 
     @property
@@ -67,6 +68,13 @@ class Summary:
         known = [] if self.paper_bound is None else [f"paper's bound {self.paper_bound:.3g}"]
         known += [f"a priori {self.a_priori_bound:.3g}", f"{self.status} {self.bound:.3g}"]
         return " | ".join([*known, f"measured error {self.largest_error_found:.3g}"])
+
+
+def _shown(value: object) -> str:
+    """Numbers at a readable length."""
+    if isinstance(value, int) and value > LONGEST:
+        return f"about 10^{len(str(value)) - 1}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,11 +225,8 @@ def _closer(eps: float, ask: Request, theorem: Construction, result: Compiled, l
     if ask.time_left <= LEAST_TIME:
         raise _missed(ask, result, f"The time limit of {ask.effort.time_limit:g} s was reached: allow more")
     if last is not None and certificate.found > max(eps, STALLED * last.certificate.found):
-        raise _missed(
-            ask,
-            result,
-            f"The error does not fall with more tokens: it is at the limits of {ask.dtype}, or the target jumps somewhere",
-        )
+        limits = f"it is at the limits of {ask.dtype}, or the target jumps somewhere"
+        raise _missed(ask, result, f"The error does not fall with more tokens: {limits}")
     return min(0.8, max(0.2, MARGIN * eps / certificate.bound))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, sqrt
+from math import ceil, prod, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ def paper_tokens(domain: Box, slope: float, eps: float) -> int:
     """[A] with r = 2 r_0 on a uniform grid, β as large as it takes: spacing h = eps / (L √D)."""
     widths = (domain.hi - domain.lo).ravel()
     step = eps / max(slope * sqrt(widths.size), 1e-300)
-    return int(np.prod([max(1.0, float(ceil(min(width / step, 1e300)))) for width in widths], dtype=object))
+    return prod(max(1, ceil(min(width / step, 1e300))) for width in widths)
 
 
 def sampled_slopes(target: Target) -> Floats:

@@ -54,8 +54,11 @@ class Target(ABC):
     status: Status
     """The best status that a certificate for this target can have."""
     assumptions: tuple[str, ...] = ()
-    continuous: bool = False
-    """Is it known to be continuous, so that nobody needs to look for jumps?"""
+
+    @property
+    def continuous(self) -> bool:
+        """Is it known to be bounded and continuous, so that nobody needs to look for poles and jumps?"""
+        return False
 
     @property
     def outputs(self) -> int:

@@ -71,6 +71,14 @@ class Expression(Target):
         """The formula as affine maps and functions of one variable."""
         return self._circuit
 
+    @property
+    def continuous(self) -> bool:
+        """Formulas that are bounded and made of continuous operations are."""
+        try:
+            return bool(self.circuit())
+        except (Unanswerable, InputError):
+            return False
+
     @cached_property
     def _circuit(self) -> Circuit:
         from .lowering import circuit_of

@@ -62,7 +62,11 @@ class PiecewiseLinear(Target):
 
     status = Status.PROVED
     kind = "piecewise linear"
-    continuous = True
+
+    @property
+    def continuous(self) -> bool:
+        """Yes."""
+        return True
 
     def __init__(self, stages: Sequence[Stage], domain: Box, output_shape: tuple[int, ...], name: str) -> None:
         self.stages, self.domain, self.output_shape, self.name = tuple(stages), domain, output_shape, name
