@@ -43,8 +43,6 @@ FINEST = 300.0
 """No head is made more precise than so many units of roundoff of its largest value."""
 WIDEST = 1e-3
 """Banks follow their functions beyond the range of the argument, but by no more than this fraction of it."""
-RESOLVED = 0.02
-"""The edge of a natural domain is resolved to this fraction of the error of the argument."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +125,7 @@ def _bank(unit: Unit, aim: float, off: float, dtype: str) -> Bank:
     def function(points: Floats) -> Floats:
         return unit.function(np.clip(points, *clips))
 
-    branches = [(end, RESOLVED * off) for end in clips if np.isfinite(end)]
-    return bank_for(function, low, high, aim, dtype=dtype, branches=branches)
+    return bank_for(function, low, high, aim, dtype=dtype)
 
 
 def levels(circuit: Circuit) -> list[list[int]]:
