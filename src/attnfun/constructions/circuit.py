@@ -73,7 +73,7 @@ class CircuitConstruction(Construction):
         """Formulas whose operations are continuous."""
         try:
             return len(target.circuit().units) > 0
-        except Unanswerable:
+        except (Unanswerable, InputError):
             return False
 
     def plan(self, target: Target, wish: Wish) -> Plan:

@@ -40,12 +40,16 @@ EXP, LOG, SQUARE = (
     Composite.of("log", Composite.variable()),
     Composite.of("*", Composite.variable(), Composite.variable()),
 )
+JUMPS = frozenset({"where", "sign"})
+"""Operations that need not be continuous."""
 WIDE = 1e6
 """Factors that vary by more than this do not go through logarithms."""
 
 
 def circuit_of(formula: Expression) -> Circuit:
     """The circuit of a formula, or Unanswerable for operations that jump; InputError where it is not defined."""
+    if any(node.kind in TRUTHS or node.kind in JUMPS for node in formula.program.nodes):
+        raise Unanswerable
     return _Lowering(formula).circuit()
 
 
@@ -94,8 +98,6 @@ class _Lowering:
     def circuit(self) -> Circuit:
         """All operations in order, then only the units that are needed."""
         for number, node in enumerate(self.program.nodes):
-            if node.kind in TRUTHS or node.kind in ("where", "sign"):
-                raise Unanswerable
             self.values.append(self._value(number, node))
             self._learn(self.values[-1], self.cover.range(number))
         low, high = self.formula.domain.lo.ravel(), self.formula.domain.hi.ravel()
