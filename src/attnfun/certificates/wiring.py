@@ -152,7 +152,8 @@ class _Walk:
             coefficients = difference.coefficients.copy()
             coefficients[0] = 0.0
             rest = float(Forms(coefficients, difference.slack, difference.frame).size)
-            if rest <= SAME * float(self.circuit.arguments[number].terms + form.terms):
+            unlike = float(np.abs(coefficients) @ difference.frame.sizes)
+            if unlike <= SAME * float(np.abs(form.coefficients[1:]) @ difference.frame.sizes[1:]):
                 claim = _claim(self.circuit.units[number], shift, rest)
                 found.append((self.misfit(bank, claim), number, shift, rest))
         if not found:

@@ -1,0 +1,185 @@
+"""Formulas as circuits: what they are made of, what is proved of them, what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attnfun as af
+from attnfun.domain import as_box
+from attnfun.interval import Interval
+from attnfun.targets.composites import Composite, OneVariable
+from attnfun.targets.expression import Expression
+
+U = Composite.variable()
+
+
+def circuit(text, **domain):
+    return Expression(text, as_box(domain)).circuit()
+
+
+def values(found, rows):
+    """A circuit in floats."""
+    atoms = [rows[:, k] for k in range(found.inputs)]
+
+    def at(form):
+        return float(form.constant.mid) + sum(float(c.mid) * atoms[k] for k, c in form.terms.items())
+
+    for unit in found.units:
+        argument = at(unit.argument)
+        assert unit.low - 1e-9 <= argument.min() and argument.max() <= unit.high + 1e-9
+        atoms.append(unit.function(np.clip(argument, unit.low, unit.high)))
+    return np.stack([at(form) * np.ones(len(rows)) for form in found.outputs], axis=1)
+
+
+FORMULAS = [
+    "x*y*z",
+    "x/(y*z)",
+    "-x*(y - 3)**2/z",
+    "sqrt(x*y)/z",
+    "x**y",
+    "2**x + y**-1.5",
+    "log(x*y/z)",
+    "(x - 2)*(y - 2)*(z - 2)",
+    "exp(x - y)*sin(x*y)/(1 + exp(x - y))",
+    "max(x, y, z)*min(x, 2) - abs(x - y)",
+    "x*x**2/x - 3*y/y + 1/(z + 1)",
+    "[x*y, x*y + z, tanh(x*y)]",
+    "atan(x*y) + asin((x - 2)/2) + acos(z/4) + cosh(x) + erf(y) + tan(x/4)",
+    "1/(y - 4)*(1 - z)**3*x**3",
+]
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_circuit_is_the_formula(text):
+    formula = Expression(text, as_box({"x": (1, 3), "y": (1, 2), "z": (1, 3)}))
+    rows = formula.domain.sample(200, np.random.default_rng(0))
+    truth = formula.values(rows)
+    assert np.abs(values(formula.circuit(), rows) - truth).max() <= 1e-12 * np.abs(truth).max()
+
+
+def test_what_depends_on_one_form_alone_is_one_unit():
+    assert len(circuit("exp(x)/(1 + exp(x)) + sin(x)**2*x", x=(-1, 1)).units) == 2
+    assert len(circuit("tanh(x + y)*(x + y)/(1 + (x + y)**2)", x=(-1, 1), y=(-1, 1)).units) == 1
+
+
+def test_common_parts_are_shared_and_dead_ones_dropped():
+    assert len(circuit("[x*y, 2*x*y, x*y - 1]", x=(-1, 1), y=(-1, 1)).units) == 2
+    assert len(circuit("0*exp(x) + y**2", x=(-1, 1), y=(-1, 1)).units) == 1
+
+
+def test_long_products_of_positives_go_through_logarithms():
+    names = dict.fromkeys("abcdef", (1, 2))
+    assert len(circuit("a*b*c*d*e*f", **names).units) == 7
+    assert max(circuit("a*b*c*d*e*f", **names).depth) == 2
+
+
+def test_all_products_share_one_bank():
+    net = af.compile("x*y + 3*y*z - x*z", {"x": (-1, 1), "y": (-5, 0), "z": (2, 9)}, 1e-4, construction="circuit")
+    layer = net.network.attention[0]
+    assert layer.heads == 6 and layer.memory.shape[1] == 3
+
+
+@pytest.mark.parametrize("dimension", [3, 12])
+def test_size_is_linear_in_the_formula(dimension):
+    names = [f"x{k}" for k in range(dimension)]
+    text = f"sin({'+'.join(f'{name}**2' for name in names)})"
+    net = af.compile(text, dict.fromkeys(names, (-1, 1)), 1e-4, construction="circuit")
+    assert net.certificate.proved and net.network.heads == dimension + 1
+
+
+def test_a_circuit_is_stock_layers_from_end_to_end():
+    net = af.compile("x*y/(1 + z**2) + abs(x - y)", dict.fromkeys("xyz", (0, 1)), 1e-5, construction="circuit")
+    module = net.to_torch()
+    stock = (torch.nn.Linear, torch.nn.MultiheadAttention)
+    assert sum(isinstance(part, stock) for part in module.modules()) >= len(net.network.layers)
+    points = net.domain.sample(500, np.random.default_rng(1))
+    truth = points[:, 0] * points[:, 1] / (1 + points[:, 2] ** 2) + np.abs(points[:, 0] - points[:, 1])
+    assert np.abs(module(torch.tensor(points)).detach().numpy() - truth).max() <= net.certificate.bound
+
+
+def test_a_changed_weight_is_noticed():
+    from dataclasses import replace
+
+    net = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-6, construction="circuit")
+    layers = list(net.network.layers)
+    memory = layers[1].memory.copy()
+    memory[0, 2] *= 1 + 1e-3
+    layers[1] = replace(layers[1], memory=memory)
+    claim = replace(net.certificate.claim, network=replace(net.network, layers=tuple(layers)))
+    with pytest.raises(af.AttnfunError):
+        replace(net.certificate, claim=claim).recheck()
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "part"),
+    [
+        ("y + sin(x)/x", {"x": (-1, 1), "y": (0, 1)}, "'sin(x)/x' is undefined or unbounded"),
+        ("1/(x - y)", {"x": (0, 2), "y": (1, 3)}, "'1/(x - y)' is undefined or unbounded"),
+        ("log(x*y)", {"x": (-1, 1), "y": (1, 2)}, "'log(x*y)' is undefined"),
+    ],
+)
+def test_poles_are_refused_by_name(text, domain, part):
+    with pytest.raises(af.InputError) as caught:
+        af.compile(text, domain, 1e-3, construction="circuit")
+    assert part in str(caught.value)
+
+
+def test_intervals_do_not_see_poles_that_are_not_there():
+    for text, domain in (
+        ("log(2 + x*y - y**2/4)", {"x": (0, 2), "y": (0, 2)}),
+        ("1/(1 + x - x**2 + y)", {"x": (0, 1.2), "y": (0, 1)}),
+        ("sqrt(1 - v**2/c**2)", {"v": (0, 1), "c": (1.1, 3)}),
+    ):
+        assert af.compile(text, domain, 1e-4, construction="circuit").certificate.proved
+
+
+def test_the_edge_of_a_natural_domain_is_said():
+    net = af.compile("sqrt(x**2 + y**2 - 2*x*y)", {"x": (0, 1), "y": (0, 1)}, 1e-3, construction="circuit")
+    assert any("wherever the formula is defined" in line for line in net.certificate.assumptions)
+
+
+def test_a_circuit_needs_a_tolerance():
+    with pytest.raises(af.InputError, match="tolerance"):
+        af.compile("x*y", {"x": (0, 1), "y": (0, 1)}, construction="circuit")
+
+
+FUNCTIONS = {
+    "square": Composite.of("*", U, U),
+    "exp": Composite.of("exp", U),
+    "sqrt": Composite.of("sqrt", U),
+    "asin of exp": Composite.of("asin", Composite.of("exp", Composite.of("neg", U))),
+    "reciprocal": Composite.of(
+        "/", Composite.number(Interval(1.0)), Composite.of("+", U, Composite.number(Interval(1)))
+    ),
+}
+
+
+@given(
+    st.sampled_from(sorted(FUNCTIONS)),
+    st.floats(0, 3),
+    st.floats(1e-6, 2),
+    st.floats(1e-13, 1),
+    st.lists(st.tuples(st.floats(0, 1), st.floats(-1, 1)), min_size=1, max_size=30),
+)
+def test_no_two_points_are_further_apart_than_the_modulus(name, low, width, distance, pairs):
+    function, high = FUNCTIONS[name], low + width
+    bound = function.modulus(low, high, distance)
+    start = low + width * np.array([place for place, _ in pairs])
+    end = np.clip(start + distance * np.array([step for _, step in pairs]), low, high)
+    start = np.clip(start, low, high)
+    apart = np.abs(function(start) - function(end))
+    near = np.abs(start - end) <= distance
+    assert (apart[near] <= bound * (1 + 1e-12) + 1e-15).all()
+
+
+def test_only_surely_undefined_stretches_are_cut_off():
+    root, inverse = FUNCTIONS["sqrt"], Composite.of("/", Composite.number(Interval(1.0)), U)
+    low, high = root.natural(-2.0, 5.0)
+    assert -1e-50 < low <= 0 and high == 5.0
+    assert inverse.natural(0.0, 2.0) == (0.0, 2.0)
+    target = OneVariable(root.clipped(0.0, np.inf), -1.0, 1.0)
+    assert (target.values(np.array([[-1.0], [0.25]])) == [[0.0], [0.5]]).all()
