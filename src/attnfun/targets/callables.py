@@ -8,8 +8,9 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +20,11 @@ from ..interval import Interval, Jet, Truth, Untraceable, as_interval
 from ..interval.directed import above, below
 from ..interval.jets import as_jet
 from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
-from .expression import LIBRARY_ASSUMPTION
+from .expression import LIBRARY_ASSUMPTION, Expression
+from .tracing import traced
+
+if TYPE_CHECKING:
+    from .circuits import Circuit
 
 Function = Callable[[Any], Any]
 
@@ -118,6 +123,17 @@ class Traced(Target):
             return self.function.on_jets(variables)
         except TypeError:
             raise Unanswerable from None
+
+    def circuit(self) -> Circuit:
+        """The function's operations, written down by symbols."""
+        return self._circuit
+
+    @cached_property
+    def _circuit(self) -> Circuit:
+        from .lowering import circuit_of
+
+        program = traced(self.function.function, self.domain.shape, self.function.name)
+        return circuit_of(Expression.of_program(program, self.domain))
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""

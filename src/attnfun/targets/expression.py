@@ -45,6 +45,14 @@ class Expression(Target):
         self.program: Program = parse(self.text, self.domain.axes)
         self.output_shape = (len(self.program.outputs),) if self.program.is_vector else ()
 
+    @classmethod
+    def of_program(cls, program: Program, domain: Box) -> Expression:
+        """A formula whose operations are known already."""
+        formula = cls.__new__(cls)
+        formula.text, formula.domain, formula.program = program.source, domain, program
+        formula.output_shape = (len(program.outputs),)
+        return formula
+
     def values(self, rows: Floats) -> Floats:
         """The formula in float64; a value that is not finite is refused, with the guilty part named."""
         with np.errstate(all="ignore"):
