@@ -181,11 +181,17 @@ CASES = [
     ),
     Case(
         "circuit of monomials",
-        "[sqrt(a*b/c), -a**1.5*b/(c - 4), max(a, 2*b) - min(abs(b - c), 1)]",
-        {"a": (1, 3), "b": (0.5, 2), "c": (1, 2)},
+        "[sqrt(a*b/c)*e**-2, -a**1.5*b/(c - 4), max(a, 2*b) - min(abs(b - d), 1)]",
+        {"a": (1, 3), "b": (0.5, 2), "c": (1, 2), "d": (-1, 1), "e": (1, 2)},
         1e-6,
         constructions=("circuit",),
     ),
-    Case("circuit at an edge", "sqrt(x**2 + y**2)", {"x": (-1, 1), "y": (0, 1)}, 1e-5, constructions=("circuit",)),
+    Case(
+        "circuit at an edge",
+        "e + sqrt((a - b)**2 + (c - d)**2)",
+        dict.fromkeys("abcde", (0, 1)),
+        0.02,
+        constructions=("circuit",),
+    ),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
 ]

@@ -13,6 +13,7 @@ from scipy.special import erf
 
 from attnfun.interval import Interval, Untraceable
 from attnfun.interval.interval import UFUNCS
+from attnfun.targets.operations import sinc
 
 reals = st.floats(allow_nan=False, allow_infinity=False, width=64)
 moderate = st.floats(-1e6, 1e6) | st.floats(-1e-300, 1e-300) | st.sampled_from([0.0, -0.0, 5e-324, 1.0, -1.0])
@@ -72,6 +73,7 @@ UNARY = {
     "cosh": (np.cosh, "cosh", (-700, 700)),
     "tanh": (np.tanh, "tanh", (-1e3, 1e3)),
     "erf": (erf, "erf", (-30, 30)),
+    "sinc": (sinc, "sinc", (-30, 30)),
 }
 
 

@@ -21,6 +21,7 @@ from attnfun.interval.series import SERIES
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
 from attnfun.targets import as_target
+from attnfun.targets.operations import sinc
 
 KINKS = ["abs(x)", "sign(x)", "min(x, 0)", "max(0, x)", "where(x <= 0, 1, cos(x))"]
 AFTERWARDS = ["{}", "2*{}", "{}*2", "x*{}", "{}*{}", "-3*(1 - 2*{})", "sin(2*{})", "(2*{})**2", "exp({}*0.5)/(3 + x)"]
@@ -102,6 +103,7 @@ ARB = {
     "cosh": (lambda t: (t.exp() + (-t).exp()) / 2, -2.0, 2.0),
     "tanh": (lambda t: (t.exp() - (-t).exp()) / (t.exp() + (-t).exp()), -2.0, 2.0),
     "erf": ("erf", -2.0, 2.0),
+    "sinc": (lambda t: t.sin() / t, 0.01, 9.0),
     "reciprocal": (lambda t: 1 / t, 0.3, 2.0),
     "square": (lambda t: t * t, -2.0, 2.0),
 }
@@ -118,7 +120,7 @@ def arb_coefficients(name: str, x: float) -> list[flint.arb]:
 
 
 def jet_of(name: str, x: Interval) -> Jet:
-    function = erf if name == "erf" else getattr(np, name)
+    function = {"erf": erf, "sinc": sinc}.get(name) or getattr(np, name)
     return function(variables(x.reshape(-1, 1), DEGREE)[:, 0])
 
 

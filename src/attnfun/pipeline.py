@@ -103,6 +103,7 @@ def compile(
 def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[Construction]:
     """Cheapest first: by tokens among those whose plan promises the tolerance, then the others."""
     aim = ask.first_aim(target.domain)
+    theorems = [theorem for theorem in theorems if theorem.options >= set(ask.options)] or theorems
     if len(theorems) > 1 and ask.norm != "inf" and aim is not None and jumps(target, aim):
         theorems = [theorem for theorem in theorems if theorem.serves_jumps]
     if len(theorems) == 1:

@@ -344,6 +344,12 @@ def series(name: str, x: arb, order: int) -> Jet:
         return [_value(name, x)]
     t = arb_series([x, 1], prec=order + 1)
     match name:
+        case "expm1":
+            result = t.exp() - 1
+        case "log1p":
+            result = (t + 1).log()
+        case "sinc":
+            result = t.sin() / t
         case "sinh":
             result = (t.exp() - (-t).exp()) / 2
         case "cosh":
@@ -359,7 +365,7 @@ def series(name: str, x: arb, order: int) -> Jet:
 LONG_NAMES = {"ln": "log"}
 INSIDE = {"sqrt": (0.0, inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0)}
 """Closed domains of functions that are continuous up to their ends."""
-MONOTONE = {"exp", "log", "sqrt", "asin", "acos", "atan", "sinh", "tanh", "erf"}
+MONOTONE = {"exp", "expm1", "log", "log1p", "sqrt", "asin", "acos", "atan", "sinh", "tanh", "erf"}
 
 
 def _value(name: str, x: arb) -> arb:

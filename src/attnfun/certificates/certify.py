@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..network import Attention, Network
 from ..network.layers import tokens_read
 from ..targets import Status, Target, Unanswerable
+from ..targets.base import BOUNDED
 from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
 from .certificate import Certificate, Claim
 from .planes import bound_by_planes
@@ -76,7 +77,7 @@ def certify(
     if not isfinite(outcome.bound) and outcome.found > (eps or 0.0):
         raise InputError(
             f"the target must be bounded and continuous on the whole domain, but {target.explain(outcome.worst)}",
-            remedy="Shrink the domain, or change the formula there.",
+            remedy=BOUNDED,
         )
     edge = () if outcome.defined else (EDGE_ASSUMPTION,)
     return Certificate(

@@ -13,6 +13,7 @@ from ..interval import Interval
 from ..interval.directed import above
 from ..network import Network
 from ..targets import Target, Unanswerable
+from ..targets.base import BOUNDED
 from .boxes import PARTS, Boxes, Flags, Floats
 from .enclosure import Encloser
 from .heads import Focus
@@ -116,6 +117,6 @@ class Problem:
             point = centres[int(np.flatnonzero(lost)[0])].reshape(1, -1)
             raise InputError(
                 f"the target must be defined and finite on the whole domain, but {self.target.explain(point)}",
-                remedy="Shrink the domain, or change the formula there.",
+                remedy=BOUNDED,
             )
         return np.where(inside, np.maximum(values - target.lo, target.hi - values).max(axis=1), 0.0)

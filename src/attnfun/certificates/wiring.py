@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import InputError
 from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.forms import Forms
@@ -57,7 +58,10 @@ def bound_by_circuit(target: Target, network: Network, eps: float | None, time_l
 
     Heads need not be followed closer than to a small share of `eps`.
     """
-    circuit = target.circuit()
+    try:
+        circuit = target.circuit()
+    except InputError:  # unbounded somewhere in the box around a region
+        raise Unanswerable from None
     goals = UNSEEN * circuit.budget(eps).shares if eps else np.zeros(len(circuit.units))
     walk = _Walk(circuit, goals, ARITHMETIC[network.dtype], time_limit)
     state = initial_state(circuit, network)

@@ -12,11 +12,14 @@ from collections.abc import Callable
 import numpy as np
 
 from .directed import above, below
-from .interval import UFUNCS, Interval
+from .interval import UFUNCS, Interval, implements
 
 Coefficients = list[Interval]
 SERIES: dict[str, Callable[[Interval, int], Coefficients]] = {}
 """Coefficients by the ufunc's name."""
+
+SINC_TERMS = 40
+"""Degrees of the power series of sin(x)/x that are summed up."""
 
 
 def series(name: str) -> Callable[[Callable[[Interval, int], Coefficients]], Callable[[Interval, int], Coefficients]]:
@@ -63,6 +66,44 @@ def cos(x: Interval, n: int) -> Coefficients:
     """Cosine."""
     s, c = on("sin", x), on("cos", x)
     return _cycle([c, -s, -c, s], n)
+
+
+@series("sinc")
+def sinc(x: Interval, n: int) -> Coefficients:
+    """y = sin(x)/x, y(0) = 1; the tightest of three enclosures of its coefficients.
+
+    As `y(x) = ∫_0^1 cos(x t) dt`, `|y^(k)| <= 1/(k+1)` everywhere. Away from zero, `x y_k + y_{k-1} = s_k`, s the
+    coefficients of sin. Near zero, `y_k = Σ_m (-1)^m C(2m, k) x^(2m-k)/(2m+1)!`, and what follows the terms below
+    degree L in x is at most `|x|^L/(L! k! (k+L+1))`, by Taylor's theorem and the first bound.
+    """
+    away, squared, found = (x.lo > 0) | (x.hi < 0), on("square", x), list[Interval]()
+    divisor = Interval(np.where(away, x.lo, 1.0), np.where(away, x.hi, 1.0))
+    for k, slope in enumerate(sin(x, n)):
+        first = k + k % 2
+        total, last = Interval(np.zeros_like(x.lo)), first + SINC_TERMS
+        for m in reversed(range(first // 2, last // 2)):
+            number = Interval(float((-1) ** m * math.comb(2 * m, k))) / float(math.factorial(2 * m + 1))
+            total = total * squared + number
+        total = total * x if k % 2 else total
+        degree = last - k
+        size = on("power", Interval(x.magnitude), Interval(float(degree))).hi
+        rest = above(size / (math.factorial(degree) * math.factorial(k) * (k + degree + 1)) * (1 + 1e-12))
+        crude = (1 + 1e-12) / ((k + 1) * math.factorial(k))
+        with np.errstate(invalid="ignore"):
+            ends = (total.lo - rest, -np.inf), (total.hi + rest, np.inf)
+        low, high = (np.where(np.isnan(end), side, end) for end, side in ends)
+        low, high = np.maximum(below(low), -crude), np.minimum(above(high), crude)
+        quotient = (slope - found[-1] if k else slope) / divisor
+        low = np.where(away, np.maximum(low, quotient.lo), low)
+        high = np.where(away, np.minimum(high, quotient.hi), high)
+        found.append(Interval(low, high, x.defined))
+    return found
+
+
+@implements("sinc")
+def sinc_value(x: Interval) -> Interval:
+    """sin(x)/x, 1 at 0."""
+    return sinc(x, 0)[0]
 
 
 @series("sinh")

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 
+BOUNDED = "Shrink the domain, or write that part so that it is bounded there, as sinc(x) for sin(x)/x."
+"""The remedy for a target that is not defined or not bounded somewhere."""
+
+
 class Status(Enum):
     """How much a certificate is worth. The three are never mixed."""
 
@@ -115,6 +119,6 @@ def refuse_nonfinite(target: Target, rows: Floats, values: Floats) -> Floats:
         raise InputError(
             f"the target must be finite on the whole domain, but {target.explain(point)}",
             got=f"{values[row].tolist() if values.shape[1] > 1 else values[row, 0]}",
-            remedy="Shrink the domain, or change the formula there.",
+            remedy=BOUNDED,
         )
     return values

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..interval import Interval, as_interval
-from .base import Floats
+from .base import BOUNDED, Floats
 from .expression import Expression, enclosed_constant
 
 Flags = npt.NDArray[np.bool_]
@@ -51,7 +51,7 @@ class Cover:
                 raise InputError(
                     "the formula must be defined and bounded on the whole domain, but "
                     + formula.explain(Interval(low[box : box + 1], high[box : box + 1])),
-                    remedy="Shrink the domain, or write that part so that it is bounded (sinc, expm1, log1p).",
+                    remedy=BOUNDED,
                 )
             least = np.minimum(least, start[:, settled].min(axis=1, initial=np.inf))
             most = np.maximum(most, end[:, settled].max(axis=1, initial=-np.inf))

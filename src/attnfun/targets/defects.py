@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..interval import Interval
-from .base import Status, Target, describe
+from .base import BOUNDED, Status, Target, describe
 
 KEPT = 64
 """Boxes followed at a time."""
@@ -58,7 +58,7 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
             if np.isinf(spread[row]):
                 raise InputError(
                     f"the target must be defined and bounded on the whole domain, but {target.explain(box)}",
-                    remedy="Shrink the domain, or change the formula there.",
+                    remedy=BOUNDED,
                 )
             inside = np.random.default_rng(0).uniform(box.lo, box.hi, (PROBES, target.domain.size))
             if np.ptp(target.values(np.concatenate([box.lo, inside, box.hi])), axis=0).max() < spread[row] / 2:

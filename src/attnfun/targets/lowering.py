@@ -27,7 +27,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..interval import Interval
-from .base import Unanswerable, describe
+from .base import BOUNDED, Unanswerable, describe
 from .circuits import ONE, RECTIFIER, ZERO, Circuit, Linear, Unit
 from .composites import Composite, Step
 from .cover import Cover
@@ -400,7 +400,7 @@ class _Lowering:
         return InputError(
             f"the part {self.program.text(node)!r} of the formula must be bounded on the domain, but {reason}",
             got=describe(self.cover.whole, self.formula.domain),
-            remedy="Shrink the domain, or write that part so that it is bounded (sinc, expm1, log1p).",
+            remedy=BOUNDED,
         )
 
 

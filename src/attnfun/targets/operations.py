@@ -14,14 +14,25 @@ def _erf(x: Any) -> Any:
     return erf(x)
 
 
+def sinc(x: Any) -> Any:
+    """sin(x)/x, and 1 at 0."""
+    if hasattr(x, "sinc"):
+        return x.sinc()
+    safe = np.where(x == 0, 1.0, x)
+    return np.where(x == 0, 1.0, np.sin(safe) / safe)
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
     "exp": (np.exp, 1),
+    "expm1": (np.expm1, 1),
     "log": (np.log, 1),
+    "log1p": (np.log1p, 1),
     "ln": (np.log, 1),
     "sqrt": (np.sqrt, 1),
     "sin": (np.sin, 1),
     "cos": (np.cos, 1),
     "tan": (np.tan, 1),
+    "sinc": (sinc, 1),
     "asin": (np.arcsin, 1),
     "acos": (np.arccos, 1),
     "atan": (np.arctan, 1),
