@@ -17,7 +17,11 @@ from attnfun.certificates.fans import lambert
 from attnfun.certificates.structure import bound_by_structure
 from cases import CASES, PLANES
 
-PIECEWISE = [case for case in CASES if case.constructions[0] in ("knots", "relu", "max-affine")]
+PIECEWISE = [
+    case
+    for case in CASES
+    if case.constructions[0] in ("knots", "relu", "max-affine") and not isinstance(case.target, str)
+]
 
 
 @pytest.mark.parametrize("x", [0.0, 1 / np.e, 1.0, 40 / np.e, 1e6])
