@@ -124,6 +124,9 @@ def pursue(theorem: Construction, target: Target, ask: Request) -> Compiled:
         result = _realise(ask, target, theorem, plan)
         if ask.eps is None or result.certificate.bound <= ask.eps:
             return result
+        if plan.limit * ask.scale(target.domain) > ask.eps:
+            limit = f"In {ask.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
+            raise _missed(ask, result, f"{limit}: use a larger eps, or stay away from the edge of a natural domain")
         aim, last = _closer(ask.eps, ask, theorem, result, last) * (aim or ask.eps), result
 
 

@@ -42,6 +42,8 @@ class Plan:
     """The error that the sizes were chosen for, where the bound is known to be pessimistic."""
     paper_bound: float | None = None
     """The paper's own bound for the same network, where it has one."""
+    limit: float = 0.0
+    """About the smallest error that can be proved in the deployed arithmetic, where that is known to matter."""
     figures: dict[str, float] = field(default_factory=dict)
     """Resources worth a line in the summary, by name."""
 

@@ -30,7 +30,7 @@ from ..network.network import rounded
 from ..pieces.banks import Bank, bank_for
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target, Unanswerable
-from ..targets.circuits import Circuit, Linear, Unit
+from ..targets.circuits import Budget, Circuit, Linear, Unit
 from .base import Construction, Plan, Wish
 from .heads import DEAD
 from .sharpness import RECTIFIER
@@ -81,10 +81,12 @@ class CircuitConstruction(Construction):
         if wish.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
         circuit = target.circuit()
-        heads = sized(circuit, wish.aim, wish.dtype)
+        budget = circuit.budget(MARGIN * wish.aim, FINEST * 2.0 ** -BITS[wish.dtype])
+        heads = sized(circuit, budget, wish.dtype)
         figures = {"depth": float(max(circuit.depth)), "units": float(len(circuit.units))}
-        expected = sum(bank.error for bank in heads.banks.values())
-        return Plan(heads.tokens, wish.aim, heads, min(expected, wish.aim), figures=figures)
+        errors = [bank.error * budget.reach[number] for number, bank in heads.banks.items()]
+        errors += [RECTIFIER / sharp * budget.reach[number] for number, sharp in heads.sharpness.items()]
+        return Plan(heads.tokens, float(sum(errors)), heads, figures=figures, limit=budget.least)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Levels one after the other, then the outputs."""
@@ -97,9 +99,8 @@ class CircuitConstruction(Construction):
         return paper_tokens(target.domain, slope, eps)
 
 
-def sized(circuit: Circuit, aim: float, dtype: str) -> Heads:
+def sized(circuit: Circuit, budget: Budget, dtype: str) -> Heads:
     """A bank for every distinct function and range, to the tightest tolerance that any of its units needs."""
-    budget = circuit.budget(MARGIN * aim, FINEST * 2.0 ** -BITS[dtype])
     groups: dict[object, list[int]] = {}
     for number, unit in enumerate(circuit.units):
         groups.setdefault((unit.function, unit.low, unit.high), []).append(number)

@@ -8,7 +8,7 @@ and Nielsen's rule for μ: a step that gains what the linear model promised divi
 multiplies it by 2, 4, 8, ... Normal equations are precise enough, because μ never falls below what they can resolve.
 
 MINPACK's routine sums in an order that depends on where arrays lie in memory, so that equal calls differ; SciPy's
-trust-region method repeats itself, but is three times slower on problems of this size and no better.
+trust-region method repeats itself, but is slower on problems of this size and no better.
 """
 
 from __future__ import annotations

@@ -109,8 +109,11 @@ class Unit:
 class Budget:
     """How far off units may be, so that all of them together move no output by more than a tolerance."""
 
+    reach: Floats  # (K,), how much an error of each unit moves the worst output
     shares: Floats  # (K,), each unit's own error
     off: Floats  # (K,), the error of its argument
+    least: float
+    """The error of an output that is left, were every unit as precise as the arithmetic lets it be proved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +200,16 @@ class Circuit:
             for atom, coefficient in terms:
                 reach[:, atom] += column * slope * float(coefficient.magnitude)
         largest = np.maximum(reach[:, self.inputs :].max(axis=0, initial=0.0), 1e-300)
-        return Budget(np.maximum(aim / (len(self.units) * largest), least[1 + self.inputs :]), off)
+        shares = np.maximum(aim / (len(self.units) * largest), least[1 + self.inputs :])
+        return Budget(largest, shares, off, self._left(least))
+
+    def _left(self, least: Floats) -> float:
+        """The largest error of an output if units have about the errors `PROVED * least` (1+P,), pushed forwards."""
+        errors = np.zeros(self.inputs + len(self.units))
+        for number, unit in enumerate(self.units, start=self.inputs):
+            off = sum(float(c.magnitude) * errors[atom] for atom, c in unit.argument.terms.items())
+            errors[number] = PROVED * least[1 + number] + unit.modulus(off)
+        return max(sum(float(c.magnitude) * errors[k] for k, c in out.terms.items()) for out in self.outputs)
 
     def _forms(self, linears: list[Linear]) -> Forms:
         """On the frame; what is not exact about a coefficient goes to the slack."""
