@@ -24,6 +24,8 @@ RECTIFIER = Composite.of("max", Composite.variable(), Composite.number(ZERO))
 """max(u, 0): the one unit that is not smooth."""
 PROVED = 12.0
 """Proved errors near the limits of the arithmetic are so many times the errors aimed at."""
+LARGEST = 1e150
+"""Arguments that may be off by more than this say nothing."""
 CLOSEST = 1e-15
 """Arguments are never asked to be closer than this fraction of their range."""
 
@@ -98,6 +100,8 @@ class Unit:
         """
         if off == 0.0:
             return 0.0
+        if not off < LARGEST:
+            return inf
         clips, inner = self.clips(off), self.function.inside(self.low, self.high)
         edge = 1.01 * max(inner[0] - self.low, self.high - inner[1])
         low = self.low - off if clips[0] == -inf else self.low
