@@ -44,7 +44,8 @@ def measured(name: str, formula: str, domain: dict, time_limit: float) -> tuple[
             formula, domain, RELATIVE, relative=True, construction="circuit", time_limit=time_limit, outside="clip"
         )
     except af.AttnfunError as reason:
-        spent, words = time.monotonic() - began, re.sub(r"'[^']*'", "a part of it", " ".join(str(reason).split()))
+        spent = time.monotonic() - began
+        words = re.sub(r"'[^']*'", "a part of it", " ".join(str(reason).split())).split(" (there")[0]
         return f"| {name} | {len(domain)} | | | | | refused: {words[:LONGEST_REASON]} | | {spent:.1f} |", None
     spent, summary = time.monotonic() - began, net.summary()
     size = f"{summary.figures['depth']:g} | {summary.heads} | {summary.tokens} | {summary.parameters}"
