@@ -185,3 +185,32 @@ def test_only_surely_undefined_stretches_are_cut_off():
     assert inverse.natural(0.0, 2.0) == (0.0, 2.0)
     target = OneVariable(root.clipped(0.0, np.inf), -1.0, 1.0)
     assert (target.values(np.array([[-1.0], [0.25]])) == [[0.0], [0.5]]).all()
+
+
+SPIKE = "(1e6*(y - 0.4321))**2"
+
+
+@pytest.mark.parametrize(
+    ("text", "point", "truth"),
+    [
+        (f"(exp(sin(1e6*(x - x) + 1) - {SPIKE}) - exp(sin(1e6*(x - x) - 1) - {SPIKE})) + x*y", (0.5, 0.4321), 2.104751),
+        ("(1e17*sin(pi*x) - 1e17*sin(3.141592653589793*x)) + y*x", (1.0, 0.0), -23.8464),
+        ("(1e20*log(x + 0.1) - 1e20*log(x + 0.10000000000000001)) + y*x", (0.0, 0.0), -1e4),
+    ],
+)
+def test_numbers_with_one_enclosure_are_not_one_number(text, point, truth):
+    try:
+        net = af.compile(text, {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="circuit", time_limit=5)
+    except af.AttnfunError:
+        return
+    assert abs(net(np.array(point)) - truth) <= net.certificate.bound + 1e-3
+
+
+def test_a_slope_that_is_unbounded_inside_is_left_to_others():
+    with pytest.raises(af.InputError, match="These do"):
+        af.compile("sqrt(x*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-3, construction="circuit")
+
+
+def test_comparing_symbols_is_no_operation():
+    with pytest.raises(af.AttnfunError):
+        af.compile(lambda p: p[..., 0] * (p[..., 1] == 0.5), [(0, 1)] * 2, 1e-3, construction="circuit")

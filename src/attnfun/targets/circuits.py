@@ -16,7 +16,7 @@ import numpy as np
 from ..interval import Interval
 from ..interval.forms import Forms, Frame
 from .base import Floats, Unanswerable
-from .composites import Composite
+from .composites import Composite, Identity
 from .maxima import Likeness
 
 ZERO, ONE = Interval(0.0), Interval(1.0)
@@ -44,9 +44,8 @@ class Linear:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for equal forms."""
-        terms = sorted((atom, float(c.lo), float(c.hi)) for atom, c in self.terms.items())
-        return float(self.constant.lo), float(self.constant.hi), *terms
+        """Equal only for forms that are surely equal."""
+        return Identity.of(self.constant), *((atom, Identity.of(self.terms[atom])) for atom in sorted(self.terms))
 
     @property
     def alone(self) -> int | None:
@@ -98,8 +97,8 @@ class Unit:
 
         Clipping to where the function is surely defined moves an argument by the width of the doubtful edge too.
         """
-        if off == 0.0:
-            return 0.0
+        if self.bends:
+            return off
         if not off < LARGEST:
             return inf
         clips, inner = self.clips(off), self.function.inside(self.low, self.high)
@@ -160,7 +159,7 @@ class Circuit:
     @cached_property
     def slopes(self) -> list[float]:
         """Bounds on the units' slopes over the ranges of their arguments; inf at the edge of a natural domain."""
-        return [unit.function.steepness(unit.low, unit.high) for unit in self.units]
+        return [1.0 if unit.bends else unit.function.steepness(unit.low, unit.high) for unit in self.units]
 
     @cached_property
     def depth(self) -> list[int]:

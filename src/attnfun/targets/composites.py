@@ -1,7 +1,8 @@
 """Functions of one variable put together from operations, as targets of their own.
 
 A composite is a straight line of steps on the variable u; constants are intervals that hold the numbers meant. It runs
-on floats, intervals and Taylor series alike, and equal composites are equal objects, so they can be looked up.
+on floats, intervals and Taylor series alike, and composites that are surely one function are equal, so that they can
+be looked up.
 
 >>> u = Composite.variable()
 >>> f = Composite.of("exp", Composite.of("*", u, Composite.number(Interval(2.0))))
@@ -36,13 +37,35 @@ NATURAL = {"sqrt": (0.0, np.inf), "log": (0.0, np.inf), "ln": (0.0, np.inf), "as
 """Operations that are defined on a part of the line only."""
 
 
+class Identity:
+    """Which real number an interval stands for: itself if it holds just one, otherwise known by the object alone.
+
+    Different numbers may have equal enclosures. Two intervals are taken for the same number only if they are one
+    object, made for that number.
+    """
+
+    def __init__(self, interval: Interval) -> None:
+        self.interval = interval
+
+    @classmethod
+    def of(cls, interval: Interval) -> float | Identity:
+        """Something to compare."""
+        return float(interval.lo) if interval.lo == interval.hi else cls(interval)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identity) and self.interval is other.interval
+
+    def __hash__(self) -> int:
+        return id(self.interval)
+
+
 class Step(NamedTuple):
     """One operation on earlier steps; "variable" and "constant" have none."""
 
     kind: str
     args: tuple[int, ...] = ()
-    low: float = 0.0
-    high: float = 0.0
+    value: float | Identity = 0.0
+    """The number of a constant."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +82,7 @@ class Composite:
     @classmethod
     def number(cls, value: Interval) -> Composite:
         """A constant function."""
-        return cls((Step("constant", (), float(value.lo), float(value.hi)),))
+        return cls((Step("constant", (), Identity.of(value)),))
 
     @classmethod
     def of(cls, kind: str, *parts: Composite) -> Composite:
@@ -114,8 +137,8 @@ class Composite:
             if step.kind == "variable":
                 done.append(u)
             elif step.kind == "constant":
-                ends = Interval(step.low, step.high)
-                done.append(float(ends.mid) if exact else ends)
+                number = step.value.interval if isinstance(step.value, Identity) else Interval(step.value)
+                done.append(float(number.mid) if exact else number)
             else:
                 done.append(OPERATIONS[step.kind](*(done[k] for k in step.args)))
         return done
@@ -164,7 +187,8 @@ class Composite:
         """Where an operation is defined, as far as its first operand goes."""
         if step.kind == "**":
             power = self.steps[step.args[1]]
-            whole = power.kind != "constant" or power.low == power.high == np.round(power.low)
+            number = power.value
+            whole = power.kind != "constant" or (isinstance(number, float) and number == np.round(number))
             return (-np.inf, np.inf) if whole else (0.0, np.inf)
         return NATURAL.get(step.kind, (-np.inf, np.inf))
 

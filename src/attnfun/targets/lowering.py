@@ -40,6 +40,8 @@ EXP, LOG, SQUARE = (
     Composite.of("log", Composite.variable()),
     Composite.of("*", Composite.variable(), Composite.variable()),
 )
+SMALL = 1e-6
+"""The fraction of a range by which an argument may be off, for its function to have a modulus of continuity at all."""
 JUMPS = frozenset({"where", "sign"})
 """Operations that need not be continuous."""
 WIDE = 1e6
@@ -349,8 +351,8 @@ class _Lowering:
         range_ = self._range(linear)
         middle = Interval(float(range_.mid))
         radius = float((range_ - middle).magnitude)
-        scale = Interval(2.0 ** np.ceil(np.log2(max(radius, 1e-300))))
-        return linear.plus(Linear(middle, {}), -ONE).scaled(ONE / scale), middle, scale
+        power = int(np.frexp(max(radius, 1e-300))[1])  # radius < 2**power
+        return linear.plus(Linear(middle, {}), -ONE).scaled(Interval(2.0**-power)), middle, Interval(2.0**power)
 
     # ------------------------------------------------------------ units and ranges
 
@@ -367,6 +369,8 @@ class _Lowering:
             value = function.range(low, high)
             if not (np.isfinite(value.lo) and np.isfinite(value.hi)):
                 raise self._refusal(number, f"the argument of one of its functions ranges over [{low:g}, {high:g}]")
+            if function != RECTIFIER and function.modulus(low, high, SMALL * (high - low)) == inf:
+                raise Unanswerable
             self.known[key] = self.inputs + len(self.units)
             self.units.append(Unit(function, argument, low, high, self.program.text(self.program.nodes[number])))
             self._learn(Linear.atom(self.known[key]), value)

@@ -99,7 +99,11 @@ class Symbol:
     def __bool__(self) -> bool:
         raise Unanswerable
 
-    __lt__ = __le__ = __gt__ = __ge__ = __float__ = __bool__  # type: ignore[assignment]
+    def _unanswerable(self, other: Any = None) -> Any:
+        raise Unanswerable
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __float__ = _unanswerable  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
 
 def traced(function: Callable[[Any], Any], shape: tuple[int, ...], name: str) -> Program:
