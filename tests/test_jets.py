@@ -16,7 +16,8 @@ from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
 from attnfun.domain import Box, as_box
 from attnfun.interval import Interval, Jet
-from attnfun.interval.jets import multiply, variables
+from attnfun.interval.jet_functions import multiply
+from attnfun.interval.jets import variables
 from attnfun.interval.series import SERIES
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run

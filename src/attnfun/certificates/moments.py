@@ -32,7 +32,8 @@ import numpy.typing as npt
 from ..interval import Jet
 from ..interval.basis import Basis
 from ..interval.directed import ULP
-from ..interval.jets import TINY, convolve, divide, rows_of
+from ..interval.jet_functions import convolve, divide, rows_of
+from ..interval.jets import TINY
 
 Floats = npt.NDArray[np.float64]
 

@@ -36,15 +36,12 @@ def _as_bank(scores: Attention, values: Affine) -> list[Layer]:
     joined = np.eye(size).reshape(heads, width, size)
     keys = np.vstack([scores.output.reshape(size, count), scores.output_bias]).T  # (N, size + 1)
     memory = np.hstack([keys, values.right[0]])  # (N, size + 1 + m)
-    bank = Attention(
+    bank = Attention.of(
         query=np.eye(size, size + 1)[None],
         query_bias=np.eye(1, size + 1, size),
         key=np.eye(size + 1 + outputs, size + 1)[None],
-        key_bias=np.zeros((1, size + 1)),
         value=np.eye(size + 1 + outputs, outputs, -(size + 1))[None],
-        value_bias=np.zeros((1, outputs)),
         output=np.eye(outputs)[None],
-        output_bias=np.zeros(outputs),
         memory=memory,
     )
     behind = Affine(np.eye(outputs)[None], values.constant, values.left)

@@ -24,7 +24,8 @@ import numpy.typing as npt
 from ..interval import Interval, Jet, join
 from ..interval.basis import basis
 from ..interval.directed import ULP
-from ..interval.jets import TINY, divide, exp, multiply, variables
+from ..interval.jet_functions import divide, exp, multiply
+from ..interval.jets import TINY, variables
 from ..interval.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax

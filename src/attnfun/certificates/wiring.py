@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
 from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.forms import Forms
@@ -58,10 +57,7 @@ def bound_by_circuit(target: Target, network: Network, eps: float | None, time_l
 
     Heads need not be followed closer than to a small share of `eps`.
     """
-    try:
-        circuit = target.circuit()
-    except InputError:  # unbounded somewhere in the box around a region
-        raise Unanswerable from None
+    circuit = target.circuit()
     goals = UNSEEN * circuit.budget(eps).shares if eps else np.zeros(len(circuit.units))
     walk = _Walk(circuit, goals, ARITHMETIC[network.dtype], time_limit)
     state = initial_state(circuit, network)
@@ -202,7 +198,7 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
     one = slice(number, number + 1)
     return Network(
         (
-            Attention(
+            Attention.of(
                 query=layer.query[one, feature : feature + 1],
                 query_bias=layer.query_bias[one],
                 key=layer.key[one][:, used],
@@ -210,7 +206,6 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
                 value=layer.value[one][:, used],
                 value_bias=layer.value_bias[one],
                 output=np.ones((1, 1, 1)),
-                output_bias=np.zeros(1),
                 memory=layer.memory[:, used],
             ),
         ),

@@ -37,8 +37,6 @@ from .sharpness import RECTIFIER
 
 Floats = npt.NDArray[np.float64]
 
-MARGIN = 1.0
-"""The share of the tolerance that is allotted to heads; the rest is for moduli, rounding and the proof."""
 FINEST = 300.0
 """No head is made more precise than so many units of roundoff of its largest value."""
 WIDEST = 1e-3
@@ -73,7 +71,7 @@ class CircuitConstruction(Construction):
         """Formulas whose operations are continuous."""
         try:
             return len(target.circuit().units) > 0
-        except (Unanswerable, InputError):
+        except Unanswerable:
             return False
 
     def plan(self, target: Target, wish: Wish) -> Plan:
@@ -81,7 +79,7 @@ class CircuitConstruction(Construction):
         if wish.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
         circuit = target.circuit()
-        budget = circuit.budget(MARGIN * wish.aim, FINEST * 2.0 ** -BITS[wish.dtype])
+        budget = circuit.budget(wish.aim, FINEST * 2.0 ** -BITS[wish.dtype])
         heads = sized(circuit, budget, wish.dtype)
         figures = {"depth": float(max(circuit.depth)), "units": float(len(circuit.units))}
         errors = [bank.error * budget.reach[number] for number, bank in heads.banks.items()]
@@ -214,15 +212,12 @@ class _Emission:
         value, output = np.zeros((count, 3 * len(banks), 1)), np.zeros((count, 1, width))
         query[heads, heads, 0] = key[heads, starts, 0] = key[heads, starts + 1, 1] = 1.0
         value[heads, starts + 2, 0] = output[heads, 0, results + heads] = 1.0
-        return Attention(
+        return Attention.of(
             query=query,
             query_bias=np.tile([0.0, 1.0], (count, 1)),
             key=key,
-            key_bias=np.zeros((count, 2)),
             value=value,
-            value_bias=np.zeros((count, 1)),
             output=output,
-            output_bias=np.zeros(width),
             memory=memory,
             residual=True,
         )
@@ -234,15 +229,11 @@ class _Emission:
         value, output = np.zeros((count, width, 1)), np.zeros((count, 1, width))
         query[heads, heads, 0] = [self.heads.sharpness[k] for k in units]
         key[:, -1, 0] = value[heads, heads, 0] = output[heads, 0, results + heads] = 1.0
-        return Attention(
+        return Attention.of(
             query=query,
-            query_bias=np.zeros((count, 1)),
             key=key,
-            key_bias=np.zeros((count, 1)),
             value=value,
-            value_bias=np.zeros((count, 1)),
             output=output,
-            output_bias=np.zeros(width),
             memory=np.zeros((1, width)),
             attends_data=True,
             residual=True,

@@ -105,16 +105,12 @@ def _bent(heads: list[Head], corners: list[Corner], length: int) -> tuple[Affine
         query[number, column, 0] = corner.sharpness
         value[number, rank + count + 1 + number, 0] = output[number, 0, rank + number] = 1.0
     key[:, rank + count, 0] = 1.0
-    layer = Attention(
+    layer = Attention.of(
         query=query,
         query_bias=np.array([[-corner.sharpness * corner.place] for corner in corners]),
         key=key,
-        key_bias=np.zeros((count, 1)),
         value=value,
-        value_bias=np.zeros((count, 1)),
         output=output,
-        output_bias=np.zeros(width),
-        memory=np.zeros((0, width)),
         attends_data=True,
         residual=True,
     )
@@ -162,13 +158,11 @@ def _bank(heads: list[Head], constant: Floats, query: Floats, query_bias: Floats
         block[count:, asks - 1] = -DEAD
         blocks.append(block)
     select = np.eye(len(heads) * (asks + outputs)).reshape(-1, len(heads), asks + outputs).transpose(1, 0, 2)
-    return Attention(
+    return Attention.of(
         query=query,
         query_bias=query_bias,
         key=select[:, :, :asks],
-        key_bias=np.zeros((len(heads), asks)),
         value=select[:, :, asks:],
-        value_bias=np.zeros((len(heads), outputs)),
         output=np.tile(np.eye(outputs), (len(heads), 1, 1)),
         output_bias=constant,
         memory=np.hstack(blocks),

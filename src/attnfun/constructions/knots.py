@@ -62,15 +62,12 @@ class KnotsConstruction(Construction):
         key[-2:, 1] = sharp * ends * [1.0, -1.0]
         value = np.zeros((width, 1))
         value[0], value[-2:, 0] = 1.0, ends
-        head = Attention(
+        head = Attention.of(
             query=query[None],
             query_bias=np.eye(1, 2 + length, 1),
             key=key[None],
-            key_bias=np.zeros((1, 2 + length)),
             value=value[None],
-            value_bias=np.zeros((1, 1)),
             output=np.ones((1, 1, 1)),
-            output_bias=np.zeros(1),
             memory=np.eye(width)[-2:],
             attends_data=True,
         )

@@ -99,16 +99,11 @@ def max_affine_network(tables: np.ndarray, sharp: float, tokens: tuple[int, int]
     query = np.zeros((heads, features, 1))
     query[:, -1] = 1.0
     pick = np.eye(heads, features)[:, :, None]  # (G, G+1, 1)
-    attention = Attention(
+    attention = Attention.of(
         query=query,
-        query_bias=np.zeros((heads, 1)),
         key=sharp * pick,
-        key_bias=np.zeros((heads, 1)),
         value=pick,
-        value_bias=np.zeros((heads, 1)),
         output=np.array([1.0, -1.0])[:heads, None, None],
-        output_bias=np.zeros(1),
-        memory=np.zeros((0, features)),
         attends_data=True,
     )
     first = Affine(np.ones((1, 1, 1)), np.zeros((1, 1)), np.eye(1, planes)[None])

@@ -64,16 +64,13 @@ class MultiheadConstruction(Construction):
             key[head, 1:] = parabola(places - centre, beta)
             value[head, 1:, 0] = places - ends[head]
             bias[head, 0] = -centre
-        layer = Attention(
+        layer = Attention.of(
             query=query,
             query_bias=bias,
             key=key,
-            key_bias=np.zeros((heads, 2)),
             value=value,
-            value_bias=np.zeros((heads, 1)),
             output=np.ones((heads, 1, 1)),
             output_bias=np.array([family.a]),
-            memory=np.zeros((0, width)),
             attends_data=True,
         )
         return Network(tuple(rounded(part, dtype) for part in (read_in(family, width), layer)), length, dtype)

@@ -114,15 +114,11 @@ def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, a
         key[:, domain.size] = -(lookup.depth + GAP)
         data = np.hstack([data, key, np.zeros((rows, answers))])
     select = np.eye(memory.shape[1])  # columns: (query |) key | value
-    head = Attention(
+    head = Attention.of(
         query=np.eye(data.shape[1], asks)[None],
-        query_bias=np.zeros((1, asks)),
         key=select[None, :, -asks - answers : -answers],
-        key_bias=np.zeros((1, asks)),
         value=select[None, :, -answers:],
-        value_bias=np.zeros((1, answers)),
         output=np.eye(answers)[None],
-        output_bias=np.zeros(answers),
         memory=memory,
         attends_data=attends_data,
     )

@@ -119,13 +119,10 @@ def _layer(stage: Stage, readout: Stage | None, next_ends: list[str], sharp: flo
         bias = np.eye(units + 1 + len(next_ends))[units]
     else:
         output, bias = readout.weight, readout.bias
-    return Attention(
+    return Attention.of(
         query=query,
-        query_bias=np.zeros((units, 2)),
         key=key,
-        key_bias=np.zeros((units, 2)),
         value=value,
-        value_bias=np.zeros((units, 1)),
         output=output[:, None],
         output_bias=bias,
         memory=np.eye(width)[inputs + 1 :],

@@ -51,16 +51,12 @@ class SoftmaxReadoutConstruction(Construction):
         for token in range(length):
             constant[token, token * width : (token + 1) * width] = -origin[token * width : (token + 1) * width]
         embedding = Affine(blocks, constant, each[:, :, None] * each[:, None, :])
-        head = Attention(
+        head = Attention.of(
             query=np.zeros((1, size, 1)),
-            query_bias=np.zeros((1, 1)),
             key=np.zeros((1, size, 1)),
-            key_bias=np.zeros((1, 1)),
             value=np.eye(size)[None],
-            value_bias=np.zeros((1, size)),
             output=(length * beta[:, None] * offset.T)[None],  # (1, D, N)
             output_bias=-(beta * offset**2).sum(axis=1) / 2,
-            memory=np.zeros((0, size)),
             attends_data=True,
         )
         first = np.eye(1, length)[None]  # all rows are equal

@@ -71,15 +71,12 @@ class TruncatedLinearConstruction(Construction):
         query[0, 0] = 1.0
         key[1 : 1 + length, 1] = -MUTED
         key[-3:-1] = np.eye(2)
-        head = Attention(
+        head = Attention.of(
             query=query[None],
             query_bias=np.array([[-centre, 1.0]]),
             key=key[None],
-            key_bias=np.zeros((1, 2)),
             value=np.eye(width)[None, :, -1:],
-            value_bias=np.zeros((1, 1)),
             output=np.ones((1, 1, 1)),
-            output_bias=np.zeros(1),
             memory=memory,
             attends_data=True,
         )

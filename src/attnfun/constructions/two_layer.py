@@ -26,7 +26,7 @@ of values; for a bank that of `grid.py`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -178,7 +178,7 @@ class _Rows:
         output[0, width, :units] = bias
         query[-1, width:], value[-1, width:, :rows] = self.gain * self.codes, np.eye(rows)
         output[-1, :rows, units:] = np.eye(rows)
-        return _attention(query, key, value, output, np.zeros((0, size)))
+        return Attention.of(query, key, value, output, attends_data=True)
 
     def rectify(self, inside: Rectifiers, sharp: float) -> Attention:
         """Head k makes unit k, in every row alike."""
@@ -188,7 +188,7 @@ class _Rows:
         query[:, units:] = 1.0
         key[:, units + 1] = np.log(self.length)
         value = np.eye(units, size)[:, :, None]
-        return _attention(query, key, value, np.eye(units)[:, None], np.zeros((0, size)))
+        return Attention.of(query, key, value, np.eye(units)[:, None], attends_data=True)
 
     def rectify_by_token(self, inside: Rectifiers, sharp: float, largest: float, width: int) -> Attention:
         """Head (t, k) adds unit k to row t; the last head adds the rest."""
@@ -204,7 +204,7 @@ class _Rows:
             value[head, k] = outer[k, t]
         query[-1, units:], key[-1, units:] = self.gain * self.codes, self.codes
         value[-1, units + 1 :] = inside.rest.reshape(length, width)
-        return _attention(query, key, value, np.broadcast_to(np.eye(width), (heads, width, width)), np.zeros((0, size)))
+        return Attention.of(query, key, value, np.broadcast_to(np.eye(width), (heads, width, width)), attends_data=True)
 
     def bank(self, target: Target, details: GridDetails, per_token: bool, dtype: str) -> Attention:
         """The grid's memory behind x; with `per_token` head t serves row t and gives others a token of value zero."""
@@ -231,7 +231,7 @@ class _Rows:
         for head in range(heads):
             value[head, size + 2 + head * width : size + 2 + (head + 1) * width] = np.eye(width)
         output = np.broadcast_to(np.eye(width), (heads, width, width))
-        return _attention(query, key, value, output, memory, bias, attends_data=False)
+        return Attention.of(query, key, value, output, memory, query_bias=bias)
 
     def read_out(self, per_token: bool, weight: Floats, bias: Floats, shape: tuple[int, ...]) -> list[Affine]:
         """Drop the start row, or map row 1 to all outputs."""
@@ -242,27 +242,3 @@ class _Rows:
             ]
         one = Affine(weight[None], bias[None], np.eye(1, self.rows, 1)[None])
         return [one, Affine.unflatten(*shape)] if len(shape) == 2 else [one]
-
-
-def _attention(
-    query: Floats,
-    key: Floats,
-    value: Floats,
-    output: Floats,
-    memory: Floats,
-    bias: Any = None,
-    attends_data: bool = True,
-) -> Attention:
-    heads, size = query.shape[0], query.shape[2]
-    return Attention(
-        query=query,
-        query_bias=np.zeros((heads, size)) if bias is None else bias,
-        key=key,
-        key_bias=np.zeros((heads, size)),
-        value=value,
-        value_bias=np.zeros((heads, value.shape[2])),
-        output=output,
-        output_bias=np.zeros(output.shape[2]),
-        memory=memory,
-        attends_data=attends_data,
-    )

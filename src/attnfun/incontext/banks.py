@@ -108,15 +108,12 @@ def derivatives(registers: Registers, bank: Bank, dtype: str, slopes: bool) -> A
         output[0, column, place] -= 1 / h
     memory = _copies(bank, LEADS[dtype])  # (T', m + 3 + m)
     size = m + 3
-    return Attention(
+    return Attention.of(
         query=np.concatenate([query, np.zeros((heads, registers.width, 1))], axis=2),  # (H, F, m + 3)
         query_bias=np.tile(np.append(np.zeros(m + 2), 1.0), (heads, 1)),
         key=np.tile(np.eye(memory.shape[1], size), (heads, 1, 1)),
-        key_bias=np.zeros((heads, size)),
         value=np.tile(np.eye(memory.shape[1], m, -size), (heads, 1, 1)),
-        value_bias=np.zeros((heads, m)),
         output=output,
-        output_bias=np.zeros(registers.width),
         memory=memory,
         residual=True,
     )

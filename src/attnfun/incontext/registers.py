@@ -86,15 +86,13 @@ def attention(heads: Iterable[Head], memory: Floats | None = None) -> Attention:
             place[tuple(slice(length) for length in array.shape)] = array
         return out
 
-    return Attention(
+    return Attention.of(
         query=stack((head.query for head in made), features, size),
         query_bias=stack((head.query_bias for head in made), size),
         key=stack((head.key for head in made), features, size),
         key_bias=stack((head.key_bias for head in made), size),
         value=stack((head.value for head in made), features, values),
-        value_bias=np.zeros((len(made), values)),
         output=stack((head.output for head in made), values, features),
-        output_bias=np.zeros(features),
         memory=np.zeros((0, features)) if memory is None else memory,
         attends_data=True,
         residual=True,

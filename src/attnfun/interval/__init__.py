@@ -1,6 +1,7 @@
 """Outward-rounded interval arithmetic, vectorised over many boxes; NumPy functions run on it unchanged."""
 
 from . import functions as functions
+from . import jet_functions as jet_functions
 from .interval import Interval, Untraceable, as_interval, join
 from .jets import Jet
 from .truth import Truth, as_truth

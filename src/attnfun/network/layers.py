@@ -157,6 +157,38 @@ class Attention:
         if self.residual:
             _check(self.width_out == width, "a residual connection needs equal widths", (width, self.width_out))
 
+    @classmethod
+    def of(
+        cls,
+        query: Floats,
+        key: Floats,
+        value: Floats,
+        output: Floats,
+        memory: Floats | None = None,
+        *,
+        query_bias: Floats | None = None,
+        key_bias: Floats | None = None,
+        value_bias: Floats | None = None,
+        output_bias: Floats | None = None,
+        attends_data: bool = False,
+        residual: bool = False,
+    ) -> Attention:
+        """A layer in which biases that are not named are zero, and the memory is empty if there is none."""
+        (heads, _, size), (_, features, values) = query.shape, value.shape
+        return cls(
+            query,
+            np.zeros((heads, size)) if query_bias is None else query_bias,
+            key,
+            np.zeros((heads, size)) if key_bias is None else key_bias,
+            value,
+            np.zeros((heads, values)) if value_bias is None else value_bias,
+            output,
+            np.zeros(output.shape[-1]) if output_bias is None else output_bias,
+            np.zeros((0, features)) if memory is None else memory,
+            attends_data,
+            residual,
+        )
+
     @property
     def heads(self) -> int:
         """Number of heads."""

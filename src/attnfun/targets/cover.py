@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
 from ..interval import Interval, as_interval
-from .base import BOUNDED, Floats
+from .base import Floats, Unanswerable
 from .expression import Expression, enclosed_constant
 
 Flags = npt.NDArray[np.bool_]
@@ -27,13 +26,12 @@ class Cover:
     low: Floats  # (K,)
     high: Floats  # (K,)
     defined: bool
-    whole: Interval  # (1, D)
 
     @classmethod
     def of(cls, formula: Expression) -> Cover:
-        """Cut the domain evenly, then the boxes on which an operation is undefined or unbounded; or refuse."""
+        """Cut the domain evenly, then the boxes on which an operation is undefined or unbounded; or give up."""
         low, high = formula.domain.lo.reshape(1, -1), formula.domain.hi.reshape(1, -1)
-        whole, extent = Interval(low, high), high - low
+        extent = high - low
         while len(low) < FIRST and 2 ** low.shape[1] <= FIRST:
             low, high = _halved(low, high, extent)
         least, defined = np.full(len(formula.program.nodes), np.inf), True
@@ -47,17 +45,12 @@ class Cover:
                 again[:] = False
             settled = ~again
             if (settled & ~bounded).any():
-                box = int(np.flatnonzero(settled & ~bounded)[0])
-                raise InputError(
-                    "the formula must be defined and bounded on the whole domain, but "
-                    + formula.explain(Interval(low[box : box + 1], high[box : box + 1])),
-                    remedy=BOUNDED,
-                )
+                raise Unanswerable
             least = np.minimum(least, start[:, settled].min(axis=1, initial=np.inf))
             most = np.maximum(most, end[:, settled].max(axis=1, initial=-np.inf))
             defined = defined and bool(sure[settled].all())
             low, high = _halved(low[again], high[again], extent)
-        return cls(least, most, defined, whole)
+        return cls(least, most, defined)
 
     def range(self, number: int) -> Interval:
         """Of one operation over the whole domain."""

@@ -84,7 +84,7 @@ class Expression(Target):
         """Formulas that are bounded and made of continuous operations are."""
         try:
             return bool(self.circuit())
-        except (Unanswerable, InputError):
+        except Unanswerable:
             return False
 
     @cached_property

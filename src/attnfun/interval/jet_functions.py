@@ -1,0 +1,201 @@
+"""Arithmetic of Taylor series: products, quotients, composition with a function of one variable.
+
+Each rule works on all coefficients of a batch at once and carries rounding in the radii.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from .basis import Basis
+from .directed import ULP, Floats
+from .jets import TINY, UFUNCS, Jet, pick
+from .series import SERIES, Coefficients, power
+
+LEAST = 1e-150
+"""Sizes below this are taken for it, so that no product of two of them underflows."""
+Rows = Floats
+"""Coefficients first, (C, *S): where series are multiplied, each coefficient of a batch lies in one piece of memory."""
+
+
+def rows_of(coefficients: Floats, axes: int) -> Rows:
+    """Coefficients (*S, C) as rows (C, *S), S padded with ones to so many axes."""
+    shape = coefficients.shape
+    return np.moveaxis(coefficients.reshape(*[1] * (axes + 1 - len(shape)), *shape), -1, 0)
+
+
+def convolve(base: Basis, a: Rows, b: Rows, degree_a: int, degree_b: int) -> Rows:
+    """Coefficients of a product, terms beyond the basis dropped; O(count a · count b) a series."""
+    if degree_a > degree_b:
+        return convolve(base, b, a, degree_b, degree_a)
+    out = np.zeros((base.size, *np.broadcast_shapes(a.shape[1:], b.shape[1:])))  # (C, *S)
+    known = base.count(degree_b)
+    for k in range(base.count(degree_a)):
+        places = base.products[k][:known]
+        out[places] += a[k] * b[: len(places)]
+    return out
+
+
+def multiply(a: Jet, b: Jet) -> Jet:
+    """Product. With sizes |mid| + rad, the radius is the excess of the product of sizes, rounding added."""
+    axes = max(a.ndim, b.ndim)
+    return _product(a.basis, _factor(a, axes), _factor(b, axes), a.degree, b.degree)
+
+
+def _factor(a: Jet, axes: int) -> Rows:
+    """What a product needs of a series: coefficients, their sizes without and with the radius; (C, 3, *S)."""
+    mid, rad = rows_of(a.mid, axes), rows_of(a.rad, axes)
+    size = np.abs(mid)
+    return np.stack([mid, size, _normal(size + rad)], axis=1)
+
+
+def _product(base: Basis, a: Rows, b: Rows, degree_a: int, degree_b: int) -> Jet:
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        out = np.moveaxis(convolve(base, a, b, degree_a, degree_b), 0, -1)  # (3, *S, C)
+        mid, least, most = out[0], out[1], out[2]
+        rad = np.maximum(most - least, 0.0) + (2 * base.size + 8) * ULP * most + TINY * (most > 0)
+        return Jet(base, mid, rad, degree_a + degree_b)
+
+
+def _normal(size: Floats) -> Floats:
+    """Sizes, none of them between zero and LEAST."""
+    return np.where(size > 0, np.maximum(size, LEAST), size)
+
+
+def divide(a: Jet, b: Jet) -> Jet:
+    """`y = a / b` from `b_0 y_α = a_α - Σ_{β > 0} b_β y_{α-β}`; nothing is known where b_0 may be zero."""
+    base, slack, axes = a.basis, (2 * a.basis.size + 8) * ULP, max(a.ndim, b.ndim)
+    step = 2 * ULP  # more than one operation on midpoints costs; `slack` is for all operations on radii
+    shape = (base.size, *np.broadcast_shapes(a.shape, b.shape))
+    rest, doubt = (np.broadcast_to(rows_of(part, axes), shape).copy() for part in (a.mid, a.rad))  # (C, *S)
+    others, spread = rows_of(b.mid, axes), rows_of(b.rad, axes)
+    size, first = np.abs(others), others[0]
+    mid, rad = np.zeros(shape), np.zeros(shape)
+    with np.errstate(all="ignore"):
+        room = size[0] - spread[0] * (1 + slack)
+        room = np.where(room > 0, room * (1 - slack), np.nan)
+        own = spread[0] + step * size[0]
+        reach = (size + spread) * (1 + slack)
+        for k in range(base.size):
+            mid[k] = rest[k] / first
+            known = np.abs(mid[k])
+            rad[k] = (doubt[k] + known * own + TINY) / room * (1 + slack) + TINY
+            places = base.products[k][1 : base.count(b.degree)]
+            count = len(places) + 1
+            left = rest[places] - mid[k] * others[1:count]
+            rest[places] = left
+            off = known * (spread[1:count] * (1 + slack) + step * size[1:count]) + step * np.abs(left)
+            doubt[places] += rad[k] * reach[1:count] + off
+    return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad, 0, -1))
+
+
+def compose(inner: Jet, outer: Coefficients) -> Jet:
+    """`Σ_k c_k (g - g_0)^k` with the Taylor coefficients c_k of the outer function at g_0, by Horner's rule."""
+    base = inner.basis
+    if inner.degree <= 1:
+        return _compose_affine(inner, outer)
+    nilpotent = _factor(inner, inner.ndim)  # (C, 3, *S)
+    nilpotent[0] = 0.0
+    result = Jet.constant(base, outer[-1])
+    for coefficient in reversed(outer[:-1]):
+        result = _product(base, _factor(result, inner.ndim), nilpotent, result.degree, inner.degree)
+        result = add(result, Jet.constant(base, coefficient))
+    return result
+
+
+def _compose_affine(inner: Jet, outer: Coefficients) -> Jet:
+    """For affine g, `(g - g_0)^k = Σ_{|α| = k} (k!/α!) g^α t^α` with the slopes g: one product a coefficient."""
+    base, mid, rad = inner.basis, rows_of(inner.mid, inner.ndim), rows_of(inner.rad, inner.ndim)
+    powers, most = np.ones(mid.shape), np.ones(mid.shape)  # (C, *S), values and sizes
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for k, (before, axis) in enumerate(base.parents, start=1):
+            count = float(base.degrees[k]) / float(base.exponents[k, axis])
+            powers[k] = powers[before] * (mid[1 + axis] * count)
+            most[k] = _normal(most[before]) * (_normal(np.abs(mid[1 + axis]) + rad[1 + axis]) * count)
+        for k, coefficient in enumerate(outer):
+            rows = slice(base.count(k - 1), base.count(k))
+            value = Jet.constant(base, coefficient)
+            centre, size = value.mid[..., 0], _normal(np.abs(value.mid[..., 0]) + value.rad[..., 0])
+            powers[rows] *= centre
+            most[rows] = _normal(most[rows]) * size
+        spread = np.maximum(most - np.abs(powers), 0.0) + (8 * base.degree + 16) * ULP * most + TINY * (most > 0)
+    return Jet(base, np.moveaxis(powers, 0, -1), np.moveaxis(spread, 0, -1))
+
+
+def add(a: Jet, b: Jet) -> Jet:
+    """Sum."""
+    mid = a.mid + b.mid
+    with np.errstate(invalid="ignore"):
+        rad = (a.rad + b.rad) * (1 + 2 * ULP) + np.where((a.mid == 0) | (b.mid == 0), 0.0, ULP * np.abs(mid))
+    return Jet(a.basis, mid, rad, max(a.degree, b.degree))
+
+
+def exp(a: Jet) -> Jet:
+    """`e^{g_0} z` with `z = e^{g - g_0}`: from `t·∇z = z t·∇g`, `|α| z_α = Σ_{β > 0} |β| g_β z_{α-β}` and `z_0 = 1`."""
+    if a.degree <= 1:
+        return elementary("exp", a)
+    base, slack = a.basis, (2 * a.basis.size + 16) * ULP
+    known, degrees = base.count(a.degree), base.degrees.reshape(-1, *[1] * a.ndim)
+    steps, doubt = rows_of(a.mid, a.ndim) * degrees, rows_of(a.rad, a.ndim) * degrees  # (C, *S)
+    reach = np.abs(steps) + doubt
+    scale = Jet.constant(base, np.exp(a.value))  # type: ignore[arg-type]
+    centre, off = scale.mid[..., 0], scale.rad[..., 0]
+    mid, rad = np.zeros(steps.shape), np.zeros(steps.shape)
+    mid[0] = 1.0
+    with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        for k in range(base.size):
+            if k:
+                mid[k] /= float(base.degrees[k])
+                rad[k] = rad[k] * ((1 + slack) / float(base.degrees[k])) + TINY
+            places = base.products[k][1:known]
+            rows = slice(1, len(places) + 1)
+            mid[places] += mid[k] * steps[rows]
+            rad[places] += rad[k] * reach[rows] + np.abs(mid[k]) * (doubt[rows] + slack * reach[rows])
+        rad = rad * (np.abs(centre) + off) + np.abs(mid) * (off + slack * np.abs(centre))
+        mid *= centre
+    return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad * (1 + slack) + TINY, 0, -1))
+
+
+def minimum(a: Jet, b: Jet) -> Jet:
+    """The smaller, where it is certain which one that is."""
+    return pick(a.value.hi <= b.value.lo, b.value.hi <= a.value.lo, a, b)
+
+
+def elementary(name: str, a: Jet) -> Jet:
+    """A function of one variable by its own series."""
+    return compose(a, SERIES[name](a.value, a.basis.degree))
+
+
+def general_power(a: Jet, b: Jet) -> Jet:
+    """`a ** b`: a constant exponent by its binomial series, others as `e^{b log a}`."""
+    if b.degree == 0:
+        return compose(a, power(a.value, b.value, a.basis.degree))
+    return exp(multiply(b, elementary("log", a)))
+
+
+UFUNCS.update(
+    {name: partial(elementary, name) for name in SERIES}
+    | {
+        "add": add,
+        "subtract": lambda a, b: add(a, -b),
+        "multiply": multiply,
+        "divide": divide,
+        "true_divide": divide,
+        "negative": lambda a: -a,
+        "positive": lambda a: a,
+        "less": lambda a, b: a.value < b.value,
+        "less_equal": lambda a, b: a.value <= b.value,
+        "greater": lambda a, b: a.value > b.value,
+        "greater_equal": lambda a, b: a.value >= b.value,
+        "exp": exp,
+        "power": general_power,
+        "float_power": general_power,
+        "minimum": minimum,
+        "maximum": lambda a, b: -minimum(-a, -b),
+        "absolute": lambda a: pick(a.value.lo >= 0, a.value.hi <= 0, a, -a),
+        "fabs": lambda a: pick(a.value.lo >= 0, a.value.hi <= 0, a, -a),
+        "sign": lambda a: pick(a.value.lo > 0, a.value.hi < 0, a * 0.0 + 1.0, a * 0.0 - 1.0),
+    }
+)
