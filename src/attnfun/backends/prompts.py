@@ -49,8 +49,15 @@ def run(network: Network, X: Array) -> Array:
 
 
 def in_dtype(layer: object, dtype: str) -> dict[str, Array]:
-    """The layer's weights in the deployed dtype."""
-    return {name: value.astype(dtype) for name, value in vars(layer).items() if isinstance(value, np.ndarray)}
+    """The layer's weights in the deployed dtype. Keys or values that all heads share are kept once, as of one head."""
+    weights = {
+        name: value.astype(dtype, copy=False) for name, value in vars(layer).items() if isinstance(value, np.ndarray)
+    }
+    for name in ("key", "value") if isinstance(layer, Attention) else ():
+        pair = weights[name], weights[f"{name}_bias"]
+        if all((weight == weight[:1]).all() for weight in pair):
+            weights[name], weights[f"{name}_bias"] = (weight[:1] for weight in pair)
+    return weights
 
 
 @singledispatch
@@ -78,8 +85,8 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     memory = np.broadcast_to(weights["memory"], (len(X), *layer.memory.shape))  # (b, M, e)
     tokens = np.concatenate([X[:, asked], memory], axis=1) if layer.attends_data else memory  # (b, T, e)
     counts = np.append(np.bincount(owner, minlength=len(asked)), np.ones(len(layer.memory))).astype(X.dtype)  # (T,)
-    k = _project(tokens[:, None], weights["key"], weights["key_bias"][:, None])  # (b, H, T, k)
-    v = _project(tokens[:, None], weights["value"], weights["value_bias"][:, None])  # (b, H, T, v)
+    k = _project(tokens[:, None], weights["key"], weights["key_bias"][:, None])  # (b, H or 1, T, k)
+    v = _project(tokens[:, None], weights["value"], weights["value_bias"][:, None])  # (b, H or 1, T, v)
     written = np.flatnonzero(weights["output"].any(axis=(0, 1)) | (weights["output_bias"] != 0))
     output = weights["output"][..., written].reshape(-1, len(written))  # (H v, written)
     total = np.empty((len(X), len(asking), len(written)), dtype=X.dtype)

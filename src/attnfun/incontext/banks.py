@@ -9,13 +9,20 @@
 A row holds -z where its mirror image holds z. An odd bank answers both. For any other, a row and its mirror image ask
 a copy each: tokens (slope, value) for rows of sign 1 and (-slope, -value) for rows of sign -1; rows that are no
 examples get zero.
+
+**Floors.** Robust losses have ψ odd, ψ'(0) = 1 and ψ(r)/r falling with |r|; Newton steps with ψ'(r), which vanishes
+far from zero, would run away. The loss lies below the parabola of curvature ψ(r)/r that touches it at ±r. So if the
+step uses the curvatures c(r) = φ + (1 - φ) ψ'(r), Σ_i c(r_i) x_i x_iᵀ = B, and M is the same sum with ψ(r)/r, a step
+-B⁻¹g changes the objective by at most -gᵀB⁻¹g + gᵀB⁻¹MB⁻¹g/2, which is not positive if ψ(r)/r ≤ 2 c(r) for all r.
+Where ψ' = 0 (huber) that is φ ≥ 1/2; for tanh the largest value of (ψ(r)/r - 2ψ'(r))/(2 - 2ψ'(r)) is below 0.19. ∎
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf, log
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,9 +51,13 @@ class Bank:
     values: Floats  # (T, m)
     odd: bool
     curvature: float
-    """Bounds the derivative of ψ."""
+    """Bounds the derivative of ψ, as an operator."""
+    highest: float = inf
+    """`curvature` holds where the linear model is at most this, and so do masks."""
     residual: bool = False
     """Is the loss ℓ(z - y), with derivative ψ(z - y), instead of one with derivative ψ(z) - y?"""
+    floor: float = 0.0
+    """Share φ of the largest curvature that Newton's method needs to descend from everywhere; see below."""
 
     def __call__(self, z: Floats) -> Floats:
         """ψ, for comparison: (..., m) -> (..., m)."""
@@ -55,57 +66,64 @@ class Bank:
         return weights @ self.values / weights.sum(axis=-1, keepdims=True)
 
 
-def _pair(slope: float, value: float, curvature: float, residual: bool) -> Bank:
+def _pair(slope: float, value: float, curvature: float, **rest: Any) -> Bank:
     ends = np.array([[1.0], [-1.0]])
-    return Bank(slope * ends, np.zeros(2), value * ends, True, curvature, residual)
+    return Bank(slope * ends, np.zeros(2), value * ends, True, curvature, **rest)
 
 
-def softmax(classes: int) -> Bank:
-    """One token a class; the curvature is that of Σ_k p_k (1 - p_k)."""
-    return Bank(np.eye(classes), np.zeros(classes), np.eye(classes), odd=False, curvature=1.0)
+def softmax(classes: int, dtype: str) -> Bank:
+    """One token a class; the derivative is diag(p) - p pᵀ, with eigenvalues of at most 1/2."""
+    highest = LEADS[dtype] / 2
+    return Bank(np.eye(classes), np.zeros(classes), np.eye(classes), odd=False, curvature=0.5, highest=highest)
 
 
-def poisson(delta: float) -> Bank:
-    """e^z; means are at most 1 in the prompt's units, and a few times that on the way."""
+def poisson(curvature: float) -> Bank:
+    """e^z; means are at most 1 in the prompt's units, and a few times that on the way: at most `curvature`."""
     slopes, values = np.array([[1.0], [0.0]]), np.array([[exp(TOP)], [0.0]])
-    return Bank(slopes, np.array([0.0, TOP]), values, odd=False, curvature=4.0)
+    return Bank(slopes, np.array([0.0, TOP]), values, odd=False, curvature=curvature, highest=log(curvature))
 
 
 def huber(delta: float) -> Bank:
     """Interpolation between points, [B] theorem 3.1."""
     points = np.linspace(-delta, delta, POINTS + 1)[:, None]
     beta = SHARPNESS / (points[1, 0] - points[0, 0]) ** 2
-    return Bank(beta * points, -beta * points[:, 0] ** 2 / 2, points, odd=True, curvature=1.5, residual=True)
+    offsets = -beta * points[:, 0] ** 2 / 2
+    return Bank(beta * points, offsets, points, odd=True, curvature=1.5, residual=True, floor=0.5)
 
 
 FAMILIES: dict[str, Callable[[float], Bank]] = {
-    "logistic": lambda delta: _pair(0.5, 0.5, 0.25, residual=False),
-    "poisson": poisson,
+    "logistic": lambda delta: _pair(0.5, 0.5, 0.25),
     "huber": huber,
-    "log-cosh": lambda delta: _pair(1 / delta, delta, 1.0, residual=True),
+    "log-cosh": lambda delta: _pair(1 / delta, delta, 1.0, residual=True, floor=0.19),
 }
 
 
 def derivatives(registers: Registers, bank: Bank, dtype: str, slopes: bool) -> Attention:
-    """Cross-attention to the bank: d += ψ(z) and, with `slopes`, D_k += (ψ(z + h x_k) - ψ(z))/h ≈ ψ'(z) x_k.
+    """Cross-attention to the bank: d += ψ(z) and, with `slopes`, D += (ψ(z + h x_k e_l) - ψ(z))/h ≈ ∂ψ/∂z_l x_k.
 
-    With several outputs the derivative is Σ_l ∂ψ_l/∂z_l, the trace: one head for each feature k and output l.
+    One head for each feature k and output l. D consists of m parts, one for each output of ψ, and in them of m parts,
+    one for each l. Without slopes several outputs may share a bank of one variable.
     """
     m, p, h = bank.slopes.shape[1], registers.size("x"), STEPS[dtype]
-    plain = registers.read({"z": 1.0, "y": -1.0} if bank.residual else {"z": 1.0})  # (F, m)
-    shifts = [(k, output) for k in range(p) for output in range(m)] if slopes else []
-    heads = 1 + len(shifts)
+    copies = registers.size("z") // m  # outputs that share a bank of one variable
+    shifts = [(k, column) for column in range(m) for k in range(p)] if slopes else []
+    heads = copies + len(shifts)
     query = np.zeros((heads, registers.width, m + 2))
-    query[:, :, :m] = plain
+    output = np.zeros((heads, m, registers.width))
+    for head in range(heads):
+        copy = head if head < copies else 0
+        z, y, d = (registers.part(name, copy, copies) for name in ("z", "y", "d"))
+        query[head, :, :m] = registers.read({z: 1.0, y: -1.0} if bank.residual else {z: 1.0})
+        if head < copies:
+            output[head, :, registers[d]] = np.eye(m)
     query[:, registers["sign"], m] = 1.0
     query[:, registers["data"], m + 1] = 1.0
-    output = np.zeros((heads, m, registers.width))
-    output[0, :, registers["d"]] = np.eye(m)
-    for head, (k, column) in enumerate(shifts, 1):
-        place = registers["D"].start + k
+    for head, (k, column) in enumerate(shifts, copies):
         query[head, registers["x"].start + k, column] = h
-        output[head, column, place] += 1 / h
-        output[0, column, place] -= 1 / h
+        for row in range(m):
+            place = registers[registers.part("D", row, m)].start + column * p + k
+            output[head, row, place] = 1 / h
+            output[0, row, place] = -1 / h
     memory = _copies(bank, LEADS[dtype])  # (T', m + 3 + m)
     size = m + 3
     return Attention.of(

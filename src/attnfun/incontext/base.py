@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
+from math import inf, log
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
 from ..backends.numpy import run
 from ..errors import InputError
 from ..network import Network, storage
+from .convex import PEAKS
 from .prompt import REACH, Answer, Prompt, stack
 from .readout import PRECISIONS
 
 Floats = npt.NDArray[np.float64]
+SETTLED = {"float64": 1e-6, "float32": 1e-2}
+"""Change of coefficients in the last step, relative to the largest, up to which they count as converged."""
 
 
 def check_number(name: str, value: Any, *, zero: bool, infinite: bool = False) -> None:
@@ -79,6 +85,8 @@ class InContextLearner(Learner):
 
     fit_intercept: bool
     n_steps: int | None
+    _relief = "Use a stronger penalty, or float64."
+    """What helps against a broken bound."""
 
     @abstractmethod
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
@@ -111,8 +119,34 @@ class InContextLearner(Learner):
         """One forward pass over a batch of prompts, padded to the longest."""
         m, p = len(prompts[0].units.y), prompts[0].features
         network = self.network(p - prompts[0].intercept, n_outputs=m)
-        out = run(network, stack(list(prompts))).astype(np.float64)  # (B, N, m + m + p)
-        return [prompt.read(rows) for prompt, rows in zip(prompts, out, strict=True)]
+        out = run(network, stack(list(prompts))).astype(np.float64)  # (B, N, .)
+        answers = [prompt.read(rows) for prompt, rows in zip(prompts, out, strict=True)]
+        for prompt, answer in zip(prompts, answers, strict=True):
+            self._check_answer(prompt, answer)
+        return answers
+
+    def _highest(self, n_outputs: int) -> float:
+        """A bound on the linear model at the examples, in the prompt's units, on which the network relies."""
+        return inf
+
+    def _check_answer(self, prompt: Prompt, answer: Answer) -> None:
+        """Refuse examples that broke a bound; warn, as scikit-learn does, if the last step still changed something."""
+        highest = self._highest(len(prompt.units.y))
+        found = answer.peaks.max(initial=-inf) + log(prompt.examples) / PEAKS[self.dtype][0]
+        if not found <= highest:
+            raise InputError(
+                f"the linear model must stay below {highest:.4g} at the examples, in every step",
+                got=f"up to {found:.4g}",
+                remedy=self._relief,
+            )
+        if not answer.change <= SETTLED[self.dtype]:
+            steps = self.n_steps or self._default_steps
+            warnings.warn(
+                f"the last of {steps} steps changed coefficients by {answer.change:.1e} of the largest, which is more "
+                f"than {SETTLED[self.dtype]:g}: raise n_steps, use a stronger penalty, or drop collinear features",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     @property
     def coef_(self) -> Floats:

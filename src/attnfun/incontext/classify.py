@@ -12,21 +12,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..errors import InputError
 from ..network import Network
 from . import convex
-from .banks import FAMILIES, softmax
+from .banks import FAMILIES, Bank, softmax
 from .base import InContextLearner, check_number
 from .prompt import Prompt, write
 
 Floats = npt.NDArray[np.float64]
 
-MOMENTUM, FLOOR = 0.7, 0.01
-"""For more than two classes: curvature changes between renewals, and the floor keeps steps from growing too long."""
-
 
 class LogisticRegression(ClassifierMixin, InContextLearner):
     """Classes by a linear model of the log-odds, with the penalty `|w|²/(2C)`; multinomial for more than two classes.
 
-    Two classes take Newton steps. More classes take accelerated steps with one curvature for all classes, which is
-    renewed before the steps 0, 1, 2, 4, 8, ...
+    `n_steps` Newton steps with the whole matrix of second derivatives: a network for K classes has a state row for each
+    of their coefficients.
 
     >>> model = LogisticRegression().fit([[-2.0], [-1.0], [1.0], [2.0]], ["no", "no", "yes", "yes"])
     >>> model.predict([[-0.5], [0.5]]).tolist(), model.coef_.round(4)
@@ -75,20 +72,22 @@ class LogisticRegression(ClassifierMixin, InContextLearner):
 
     @property
     def _default_steps(self) -> int:
-        return 12 if len(getattr(self, "classes_", "ab")) == 2 else 50
+        return 15
 
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
-        sizes = n_features, FAMILIES["logistic"](1.0), self.fit_intercept, n_steps, self.dtype
-        if n_outputs == 1:
-            return convex.network(*sizes, renew=set(range(n_steps)), momentum=0.0, floor=0.0)
-        sizes = n_features, softmax(n_outputs), self.fit_intercept, n_steps, self.dtype
-        renew = {0} | {2**k for k in range(n_steps.bit_length())}
-        return convex.network(*sizes, renew=renew, momentum=MOMENTUM, floor=FLOOR)
+        return convex.network(n_features, self._bank(n_outputs), self.fit_intercept, n_steps, self.dtype)
+
+    def _bank(self, n_outputs: int) -> Bank:
+        return FAMILIES["logistic"](1.0) if n_outputs == 1 else softmax(n_outputs, self.dtype)
+
+    def _highest(self, n_outputs: int) -> float:
+        return self._bank(n_outputs).highest
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
-        alpha = 1 / self.C
-        least = np.sqrt(alpha / (len(X) + X.shape[1] + self.fit_intercept))
-        return write(X, y, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=1.0)
+        alpha, blocks = 1 / self.C, y.shape[1]
+        least = np.sqrt(alpha / (len(X) + (X.shape[1] + self.fit_intercept) * blocks))
+        sizes = {"penalty": alpha, "least_unit": least, "y_unit": 1.0}
+        return write(X, y, queries, intercept=self.fit_intercept, blocks=blocks, gauge=blocks > 1, **sizes)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -1,65 +1,97 @@
 """Generalised linear models and other convex losses: `min Σ_i ℓ(w·x_i, y_i) + α |w|²/2`, by Newton's method.
 
     centre      x_i <- x_i - x̄                                                         once
-    gather      G_j = mean_i x_ij x_i,  K_j = mean_i (penalty of j)                        once
-    predict     z_i = Σ_j x_ij w_j;   q_j = Σ_k K_jk w_k                                  every step
-    derivatives d_i = ψ(z_i),  D_i = ψ'(z_i) x_i                                          every step
-    gather      g_j = mean_i x_ij (d_i - y_i),  H_j = mean_i x_ij D_i                      every step
-    double      P = (H + floor G + K)/c, V = 1/c;  (P, V) <- (P, V) + (I - P)(P, V)       when V is renewed
-    step        w <- w - V (g + q), and momentum                                         every step
+    gather      K_j = mean_i (penalty of j),  G_j = mean_i x_ij x_i if there is a floor     once
+    then, in every step:
+    predict     z_i = Σ_j x_ij w_j;   q_j = Σ_k K_jk w_k
+    derivatives d_i = ψ(z_i),  D_i = ψ'(z_i) x_i
+    gather      g_j = mean_i x_ij (d_i - y_i),  H_j = mean_i x_ij D_i
+    invert      P = C/c, V = 1/c, C = (1 - φ) H + φ G + K;  see `layers.inverting`
+    step        w <- w - V (g + q)
 
-All means run over the same rows with the same weights, so the penalty keeps its meaning whatever the number of
-examples. V only has to be near the inverse of H + K: where g + q = 0 the steps stop, whatever V is.
+There is a state row for each coefficient: with m outputs (multinomial regression) j runs over m blocks of features,
+and C is the whole matrix of second derivatives. All means run over the same rows with the same weights, so the penalty
+keeps its meaning whatever the number of examples. V only has to be near the inverse of C: where g + q = 0 the steps
+stop, whatever V is. Steps are not damped: from zero they nearly always converge, and where they do not the learner
+says so.
 
-`descend` is plain gradient descent: the same without V.
+`descend` is plain gradient descent: the same without V, one state row for all outputs of a feature.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..network import Layer, Network
 from .banks import Bank, derivatives
-from .layers import centre, double, finish, gather, multiply, predict
+from .layers import centre, finish, gather, in_sums, inverting, largest_inverse, multiply, predict
 from .prompt import columns
 from .readout import PRECISIONS
-from .registers import Move, Registers, Sum, attention, products, rewrite, select, widen
+from .registers import Head, Move, Registers, Sum, attention, moving, products, rewrite, select, widen
 
-DOUBLINGS = {"float64": 20, "float32": 14}
-"""Layers that renew V; more would not survive rounding."""
+LEAST = {"float64": 2.0**-22, "float32": 2.0**-9}
+"""Eigenvalues, relative to c, that are inverted in full; smaller ones would not survive rounding."""
+PEAKS = {"float64": (2.0**6, 2.0**18), "float32": (2.0**4, 2.0**14)}
+"""Sharpness S of the softmax that finds the largest z, and the lead of the rows among which it looks."""
 
 
-def network(
-    n_features: int,
-    bank: Bank,
-    intercept: bool,
-    n_steps: int,
-    dtype: str,
-    *,
-    renew: set[int],
-    momentum: float,
-    floor: float,
-) -> Network:
-    """Newton's method, V renewed before the steps in `renew`; `floor` is added to all curvatures ψ'."""
-    p, m = n_features + intercept, bank.slopes.shape[1]
-    registers = Registers(**columns(p, m), K=p, G=p, z=m, q=m, d=m, D=p, g=m, H=p, P=p, V=p, w=m, last=m)
-    precision, largest = PRECISIONS[dtype], (bank.curvature + floor) * p + 1.0  # the traces of H, floor G and K
-    top = 2.0 ** DOUBLINGS[dtype] / largest
-    layers = opening(registers, n_features, intercept, dtype)
-    look = evaluate(registers, dtype)
-    slope, curve = derivatives(registers, bank, dtype, slopes=False), derivatives(registers, bank, dtype, slopes=True)
-    error: Sum = {"d": 1.0} if bank.residual else {"d": 1.0, "y": -1.0}
-    sums = attention(gather(registers, precision, [Move(error, "g"), Move({"D": 1.0}, "H")]))
-    curvature = {"H": 1 / largest, "G": floor / largest, "K": 1 / largest}
-    start = rewrite(registers, {"P": curvature, "V": {"e": 1 / largest}})
-    twice = double(registers, precision, p)
-    step = multiply(registers, precision, p, {"V": 1.0}, [Move({"g": -1.0, "q": -1.0}, "w")], largest=top)
-    blank: dict[str, Sum] = {name: {} for name in ("z", "q", "d", "D", "g", "H")}
-    go_on = rewrite(registers, {**blank, "w": {"w": 1 + momentum, "last": -momentum}, "last": {"w": 1.0}})
-    for number in range(n_steps):
-        layers += [look, curve if number in renew else slope, sums]
-        if number in renew:
-            layers += [start, *[twice] * DOUBLINGS[dtype]]
-        layers += [step, go_on]
-    return closing(registers, layers, dtype)
+def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: str) -> Network:
+    """Newton's method."""
+    p, m, precision = n_features + intercept, bank.slopes.shape[1], PRECISIONS[dtype]
+    count, watched = p * m, 0 if bank.odd else m
+    given, sizes = columns(p, m, m), {"K": count, "H": count, "P": count, "V": count, "D": m * count}
+    sizes |= {"z": m, "d": m, "q": 1, "g": 1, "w": 1, "last": 1, "peak": watched, "peaks": watched * n_steps}
+    sizes |= {"G": count} if bank.floor else {}
+    registers = Registers(**given, **sizes)
+    largest = max(bank.curvature * p, 1.0) + 1.0  # of H, or of the penalty on sums, where H is zero; and of penalties
+    slopes = [_slopes(registers, bank, k) for k in range(m)]
+    top = largest_inverse(LEAST[dtype], largest)
+    blank: dict[str, Sum] = {name: {} for name in ("z", "q", "d", "D", "g", "H", "peak")}
+    before: list[Layer] = [
+        evaluate(registers, dtype, m),
+        derivatives(registers, bank, dtype, slopes=True),
+        attention([*gather(registers, precision, slopes), *highest(registers, dtype)]),
+    ]
+    after: list[Layer] = [
+        *inverting(registers, precision)(LEAST[dtype]),
+        multiply(registers, precision, {"V": 1.0}, [Move({"g": -1.0, "q": -1.0}, "w")], largest=top),
+        rewrite(registers, blank, push={"peaks": "peak"}),
+    ]
+    layers = opening(registers, given, n_features, intercept, dtype, m)
+    for share in floors(bank, n_steps):
+        curvature = {"H": (1 - share) / largest, "K": 1 / largest} | ({"G": share / largest} if share else {})
+        start = {"P": curvature, "V": {"e": 1 / largest}, "last": {"w": 1.0}}
+        layers += [*before, rewrite(registers, start), *after]
+    return closing(registers, layers, dtype, "w")
+
+
+def floors(bank: Bank, n_steps: int) -> list[float]:
+    """φ for each step: the bank's, which makes every step descend, in the first half; then halved from step to step.
+
+    >>> from attnfun.incontext import banks
+    >>> floors(banks.huber(1.0), 4)
+    [0.5, 0.5, 0.25, 0.125]
+    """
+    return [bank.floor * 0.5 ** max(0, step + 1 - n_steps // 2) for step in range(n_steps)]
+
+
+def _slopes(registers: Registers, bank: Bank, k: int) -> list[Move]:
+    """First and second derivatives with respect to the coefficients of output k."""
+    m = bank.slopes.shape[1]
+    error = {registers.part("d", k, m): 1.0} | ({} if bank.residual else {registers.part("y", k, m): -1.0})
+    return [Move(error, "g"), Move({registers.part("D", k, m): 1.0}, "H")]
+
+
+def highest(registers: Registers, dtype: str) -> list[Head]:
+    """The largest z at an example, for each output: peak += Σ_i softmax_i(S z_i) z_i, at most log(n)/S below it."""
+    heads, (sharpness, lead) = [], PEAKS[dtype]
+    for k in range(registers.size("peak")):
+        z, peak = (registers.part(name, k, registers.size("peak")) for name in ("z", "peak"))
+        key = sharpness * registers.read({z: 1.0})  # (F, 1)
+        key[registers["data"]] = key[registers["sign"]] = lead  # examples, not their mirror images
+        value, output = moving(registers, [Move({z: 1.0}, peak)], 1.0)
+        heads.append(Head(np.zeros_like(key), np.ones(1), key, np.zeros(1), value, output))
+    return heads
 
 
 def descend(
@@ -67,42 +99,49 @@ def descend(
 ) -> Network:
     """Gradient descent with the step 1/(p ψ' + 1); without a bank the loss is (z - y)²/2."""
     p, m = n_features + intercept, n_outputs
-    registers = Registers(**columns(p, m), K=p, G=p, z=m, q=m, d=m, g=m, w=m, last=m)
+    given = columns(p, m)
+    registers = Registers(**given, K=p, z=m, q=m, d=m, g=m, w=m, last=m, before=m)
     rate = 1 / ((bank.curvature if bank else 1.0) * p + 1.0)
-    layers = opening(registers, n_features, intercept, dtype)
-    error: Sum = {"z": 1.0, "y": -1.0}
-    if bank is not None:
-        error = {"d": 1.0} if bank.residual else {"d": 1.0, "y": -1.0}
-    middle = [] if bank is None else [derivatives(registers, bank, dtype, slopes=False)]
-    sums = attention(gather(registers, PRECISIONS[dtype], [Move(error, "g")]))
+    error: Sum = {"d": 1.0} if bank else {"z": 1.0, "y": -1.0}
     new = {"w": 1.0, "g": -rate, "q": -rate}
     extrapolated = {name: factor * (1 + momentum) for name, factor in new.items()} | {"last": -momentum}
     blank: dict[str, Sum] = {name: {} for name in ("z", "q", "d", "g")}
-    go_on = rewrite(registers, {**blank, "w": extrapolated, "last": new})
-    layers += [evaluate(registers, dtype), *middle, sums, go_on] * n_steps
-    return closing(registers, layers, dtype)
+    step: list[Layer] = [
+        evaluate(registers, dtype, 1),
+        *([derivatives(registers, bank, dtype, slopes=False)] if bank else []),
+        attention(gather(registers, PRECISIONS[dtype], [[Move(error, "g")]])),
+        rewrite(registers, {**blank, "w": extrapolated, "last": new, "before": {"last": 1.0}}),
+    ]
+    layers = opening(registers, given, n_features, intercept, dtype, 1) + step * n_steps
+    return closing(registers, layers, dtype, "last", "before")
 
 
-def opening(registers: Registers, n_features: int, intercept: bool, dtype: str) -> list[Layer]:
+def opening(
+    registers: Registers, given: dict[str, int], n_features: int, intercept: bool, dtype: str, blocks: int
+) -> list[Layer]:
     """Centred points, and the penalty in the units of the means."""
-    given = columns(registers.size("x"), registers.size("y"))
     layers: list[Layer] = [widen(registers, sum(given.values()))]
     layers += [centre(registers, n_features)] if intercept else []
-    return [
-        *layers,
-        attention(gather(registers, PRECISIONS[dtype], [Move({"penalty": 1.0}, "K"), Move({"x": 1.0}, "G")])),
-    ]
+    moves = [Move({"penalty": 1.0}, "K")] + ([Move({"x": 1.0}, "G")] if "G" in registers.places else [])
+    return [*layers, attention(gather(registers, PRECISIONS[dtype], [moves] * blocks))]
 
 
-def evaluate(registers: Registers, dtype: str) -> Layer:
+def evaluate(registers: Registers, dtype: str, blocks: int) -> Layer:
     """The linear model at all points, and the gradient of the penalty, in one layer."""
-    precision, p = PRECISIONS[dtype], registers.size("e")
-    points = predict(registers, precision, p, [Move({"w": 1.0}, "z")])
-    pull = [Move({"w": 1.0}, "q", float(p))]
-    return attention([*points, *products(registers, precision, {"K": 1.0}, {"e": 1.0}, "state", pull, largest=1.0)])
+    precision = PRECISIONS[dtype]
+    points = predict(registers, precision, values(registers, "w", blocks))
+    pull = in_sums(registers, [Move({"w": 1.0}, "q")])
+    return attention([*points, *products(registers, precision, {"K": 1.0}, {"e": 1.0}, "state", pull, largest=2.0)])
 
 
-def closing(registers: Registers, layers: list[Layer], dtype: str) -> Network:
-    """Predictions with the last coefficients, and what is put out."""
-    heads = predict(registers, PRECISIONS[dtype], registers.size("e"), [Move({"last": 1.0}, "z")])
-    return finish([*layers, attention(heads), select(registers, "last", "z", "x")], dtype)
+def values(registers: Registers, w: str, blocks: int) -> list[list[Move]]:
+    """Coefficients to values of the linear model, block by block."""
+    return [[Move({w: 1.0}, registers.part("z", k, blocks))] for k in range(blocks)]
+
+
+def closing(registers: Registers, layers: list[Layer], dtype: str, w: str, before: str = "last") -> Network:
+    """Predictions with the coefficients `w`, and what is put out."""
+    blocks = registers.size("e") // registers.size("x")
+    heads = predict(registers, PRECISIONS[dtype], values(registers, w, blocks))
+    watched = [name for name in ("peaks",) if name in registers.places]
+    return finish([*layers, attention(heads), select(registers, "z", "x", before, w, *watched)], dtype)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..network import Network
 from . import convex
-from .banks import FAMILIES, Bank
+from .banks import FAMILIES, Bank, poisson
 from .base import check_number
 from .linear import InContextRegressor
 from .prompt import Prompt, power_of_two, write
@@ -26,7 +26,8 @@ class GLM(InContextRegressor):
     huber      r²/2 up to |r| = delta, linear beyond   (HuberRegressor also estimates a scale)
     log-cosh   delta² log cosh(r/delta)
 
-    `n_steps` Newton steps. `delta` is in the units of y.
+    `n_steps` Newton steps. `delta` is in the units of y. `curvature` is for the poisson family: a bound on e^z at the
+    examples, in units of the largest y, that must hold in every step; examples that break it are an error.
 
     >>> model = GLM("poisson", alpha=0).fit([[0.0], [0.0], [1.0], [1.0]], [1, 3, 5, 7])
     >>> model.predict([[0.0], [1.0]]).round(6)
@@ -39,11 +40,12 @@ class GLM(InContextRegressor):
         *,
         alpha: float = 1.0,
         delta: float = 1.0,
+        curvature: float = 16.0,
         fit_intercept: bool = True,
         n_steps: int | None = None,
         dtype: str = "float64",
     ) -> None:
-        self.family, self.alpha, self.delta = family, alpha, delta
+        self.family, self.alpha, self.delta, self.curvature = family, alpha, delta, curvature
         self.fit_intercept, self.n_steps, self.dtype = fit_intercept, n_steps, dtype
 
     def fit(self, X: Any, y: Any) -> GLM:
@@ -82,17 +84,20 @@ class GLM(InContextRegressor):
     def _scales(self) -> bool:
         return self.family == "poisson" and self.fit_intercept
 
-    @property
-    def _bank(self) -> Bank:
-        return FAMILIES[self.family](self.delta)
+    def _bank(self, n_outputs: int) -> Bank:
+        return poisson(self.curvature) if self.family == "poisson" else FAMILIES[self.family](self.delta)
+
+    def _highest(self, n_outputs: int) -> float:
+        return self._bank(n_outputs).highest
+
+    _relief = "Raise `curvature`, which is e to that power, or use a stronger penalty."
 
     @property
     def _default_steps(self) -> int:
-        return 12
+        return 15
 
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
-        sizes = n_features, self._bank, self.fit_intercept, n_steps, self.dtype
-        return convex.network(*sizes, renew=set(range(n_steps)), momentum=0.0, floor=FLOORS[self.family])
+        return convex.network(n_features, self._bank(n_outputs), self.fit_intercept, n_steps, self.dtype)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         unit = float(power_of_two(y.max(axis=0))[0]) if self._scales else 1.0
@@ -104,13 +109,10 @@ class GLM(InContextRegressor):
         super()._check_parameters()
         check_number("alpha", self.alpha, zero=True)
         check_number("delta", self.delta, zero=False)
-        known = sorted(FLOORS)
+        check_number("curvature", self.curvature, zero=False)
+        known = ["huber", "log-cosh", "poisson"]
         if self.family not in known:
             raise InputError(f"family must be one of {', '.join(known)}", got=repr(self.family))
-
-
-FLOORS = {"poisson": 0.0, "huber": 0.1, "log-cosh": 0.1}
-"""Curvature added to that of the loss: robust losses have none far from zero, and plain Newton steps would run away."""
 
 
 class GradientDescent(InContextRegressor):

@@ -33,29 +33,30 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
     layers: list[Layer] = [widen(registers, sum(columns(p, m).values()))]
     layers += [centre(registers, n_features)] if intercept else []
     layers += [
-        attention(gather(registers, precision, sums)),
+        attention(gather(registers, precision, [sums])),
         rewrite(registers, {"P": {"G": 1 / largest}, "V": {"e": 1 / largest}}),
     ]
-    layers += [double(registers, precision, p)] * n_steps
+    layers += [double(registers, precision)] * n_steps
     layers += solve(registers, n_steps, largest, dtype)
-    layers += [attention(predict(registers, precision, p, [Move({"w": 1.0}, "z")])), select(registers, "w", "z", "x")]
-    return finish(layers, dtype)
+    heads = predict(registers, precision, [[Move({"w": 1.0}, "z")]])
+    return finish([*layers, attention(heads), select(registers, "z", "x", "last", "w")], dtype)
 
 
 def registers_for(p: int, m: int) -> Registers:
     """What a row holds, for p features and m outputs."""
     images = {f"q{use}": m for use in range(1, REFINEMENTS)}
-    return Registers(**columns(p, m), G=p, b=m, P=p, V=p, w=m, **images, z=m)
+    return Registers(**columns(p, m), G=p, b=m, P=p, V=p, w=m, last=m, **images, z=m)
 
 
 def solve(registers: Registers, n_steps: int, largest: float, dtype: str) -> list[Layer]:
     """w = V b, refined."""
-    precision, p = PRECISIONS[dtype], registers.size("e")
+    precision = PRECISIONS[dtype]
     top = 2.0**n_steps / largest  # bounds the entries of V
     layers: list[Layer] = []
     for use in range(REFINEMENTS):
         residual = {"b": 1.0} | ({f"q{use}": -1.0} if use else {})
         if use:
-            layers.append(multiply(registers, precision, p, {"G": 1.0}, [Move({"w": 1.0}, f"q{use}")], largest=2.0))
-        layers.append(multiply(registers, precision, p, {"V": 1.0}, [Move(residual, "w")], largest=top))
+            layers.append(multiply(registers, precision, {"G": 1.0}, [Move({"w": 1.0}, f"q{use}")], largest=2.0))
+            layers.append(rewrite(registers, {"last": {"w": 1.0}}))
+        layers.append(multiply(registers, precision, {"V": 1.0}, [Move(residual, "w")], largest=top))
     return layers

@@ -86,7 +86,7 @@ class Ridge(LinearRegression):
 class Lasso(InContextRegressor):
     """Least squares with the penalty `alpha Σ|w_j|`; scikit-learn's objective, (1/2n)|y - Xw|² + alpha |w|_1.
 
-    `n_steps` alternating steps, two layers each.
+    `n_steps` Newton steps on active sets, about 15 layers each.
 
     >>> model = Lasso(alpha=0.5).fit([[-1.0, 1.0], [1.0, 1.0], [0.0, -2.0]], [-3.0, 3.0, 0.0])
     >>> model.coef_.round(6) + 0.0
@@ -100,13 +100,13 @@ class Lasso(InContextRegressor):
 
     @property
     def _default_steps(self) -> int:
-        return 100
+        return 23
 
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
         return sparse.network(n_features, n_outputs, self.fit_intercept, n_steps, self.dtype)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
-        return write(X, y, queries, intercept=self.fit_intercept, threshold=self.alpha)
+        return write(X, y, queries, intercept=self.fit_intercept, threshold=self.alpha, blocks=y.shape[1])
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,7 +2,8 @@
 
 Rows, in this order (p = number of features, one more for the intercept; m = number of outputs):
 
-    state   2p rows: one for each feature, and its mirror image
+    state   2p rows: one for each feature, and its mirror image; or 2pm rows, p for each output, where outputs do not
+            share their matrices
     origin  1 row: the point x = 0 as a query
     data    2n rows: the examples (x_i, y_i) and their mirror images (-x_i, -y_i)
     query   any number of rows x
@@ -30,14 +31,14 @@ REACH = 8.0
 """Largest deviation from the mean, in units."""
 
 
-def columns(features: int, outputs: int) -> dict[str, int]:
-    """Registers that a prompt fills, and their widths."""
+def columns(features: int, outputs: int, blocks: int = 1) -> dict[str, int]:
+    """Registers that a prompt fills, and their widths; `blocks` times `features` state rows."""
     return {
         "x": features,  # the point; zero in state rows
         "y": outputs,  # the targets
-        "e": features,  # state rows: which feature this row stands for
-        "penalty": features,  # state rows: quadratic penalty of that feature
-        "threshold": outputs,  # state rows: linear penalty of that feature
+        "e": features * blocks,  # state rows: which coefficient this row stands for
+        "penalty": features * blocks,  # state rows: quadratic penalty, a row of its matrix
+        "threshold": 1,  # state rows: linear penalty of that coefficient
         "data": 1,  # flag: an example
         "state": 1,  # flag: a state row
         "counts": 1,  # flag: this row takes part in sums over examples
@@ -80,6 +81,10 @@ class Answer:
     coefficients: Floats
     intercept: Floats
     values: Floats
+    change: float
+    """Largest change of a coefficient in the last step, relative to the largest coefficient, in the prompt's units."""
+    peaks: Floats
+    """For each step, the largest value of the linear model at an example; empty where the learner needs no bound."""
 
 
 @dataclass(frozen=True)
@@ -92,22 +97,33 @@ class Prompt:
     intercept: bool
     examples: int
     queries: int
+    blocks: int = 1
 
     def read(self, out: Floats) -> Answer:
-        """What a network made of this prompt: its output (N, m + m + p), registers w, z and x, in the user's units."""
+        """What a network made of this prompt, in the user's units.
+
+        Its output (N, .) is z, x, then the coefficients before and after the last step, then peaks.
+        """
         m, p = len(self.units.y), self.features
-        state, rest = out[: 2 * p], out[2 * p :]
-        w = (
-            (state[::2, :m] - state[1::2, :m]) / 2 * self.units.y
-        )  # (p, m): what mirror images have in common is rounding
+        each = m // self.blocks  # coefficients of a state row
+        state, rest = out[: 2 * p * self.blocks], out[2 * p * self.blocks :]
+        last, scaled = (self._coefficients(state[:, at : at + each]) for at in (m + p, m + p + each))  # (p, m) each
+        size = float(np.abs(scaled).max())
+        change = float(np.abs(scaled - last).max()) / size if size > 0 else 0.0
+        w = scaled * self.units.y
         coefficients = (w[: len(self.units.x)] / self.units.x[:, None]).T  # (m, d)
         intercept = np.zeros(m)
         if self.intercept:
-            centred = rest[0, 2 * m : 2 * m + len(self.units.x)] * self.units.x  # (d,): zero minus the mean
+            centred = rest[0, m : m + len(self.units.x)] * self.units.x  # (d,): zero minus the mean
             intercept = w[-1] + coefficients @ centred
         first = 1 + 2 * self.examples
-        values = rest[first : first + self.queries, m : 2 * m] * self.units.y  # (k, m)
-        return Answer(coefficients, intercept, values)
+        values = rest[first : first + self.queries, :m] * self.units.y  # (k, m)
+        return Answer(coefficients, intercept, values, change, state[0, m + p + 2 * each :])
+
+    def _coefficients(self, state: Floats) -> Floats:
+        """State rows (2 p blocks, m / blocks) as coefficients (p, m): what mirror images have in common is rounding."""
+        halves = (state[::2] - state[1::2]) / 2
+        return np.moveaxis(halves.reshape(self.blocks, self.features, -1), 0, 1).reshape(self.features, -1)
 
 
 def write(
@@ -121,21 +137,27 @@ def write(
     least_unit: float = 0.0,
     common_unit: bool = False,
     y_unit: float | None = None,
+    blocks: int = 1,
+    gauge: bool = False,
 ) -> Prompt:
     """The prompt for examples X (n, d), y (n, m) and queries (k, d).
 
     `penalty` is the factor of Σ w_j²/2 beside the sum over examples (0 for none), `threshold` that of Σ |w_j|; the
-    intercept has neither.
+    intercept has neither. `blocks` is m for learners with a state row for each coefficient, else 1.
+
+    A softmax loss does not change when all outputs are shifted by the same function, and the solution wanted is that
+    with Σ_k w_jk = 0. With `gauge` these sums are penalised, which changes nothing there and makes it unique.
     """
     (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, intercept, least_unit, common_unit, y_unit)
     features = d + intercept
+    count = features * blocks
     _check_reach(queries - (X.mean(axis=0) if intercept else 0.0), units)
-    place = Registers(**columns(features, m))
-    rows = np.zeros((2 * features + 1 + 2 * n + len(queries), place.width))
-    state, origin, data, asking = np.split(rows, np.cumsum([2 * features, 1, 2 * n]))
-    state[:, place["e"]] = mirrored(np.eye(features))
+    place = Registers(**columns(features, m, blocks))
+    rows = np.zeros((2 * count + 1 + 2 * n + len(queries), place.width))
+    state, origin, data, asking = np.split(rows, np.cumsum([2 * count, 1, 2 * n]))
+    state[:, place["e"]] = mirrored(np.eye(count))
     state[:, place["state"]] = 1.0
-    state[:, place["sign"]] = mirrored(np.ones((features, 1)))
+    state[:, place["sign"]] = mirrored(np.ones((count, 1)))
     data[:, place["x"]] = mirrored(_points(X / units.x, intercept))
     data[:, place["y"]] = mirrored(y / units.y)
     data[:, [place["data"].start, place["counts"].start]] = 1.0
@@ -144,13 +166,15 @@ def write(
     asking[:, place["x"]] = _points(queries / units.x, intercept)
     origin[:, place["sign"]] = asking[:, place["sign"]] = 1.0
     free = np.zeros(int(intercept))
-    if penalty:
-        state[:, place["penalty"]] = mirrored(np.diag(np.append(penalty / units.x**2, free)))
+    if penalty or gauge:
+        of_one = np.diag(np.append(penalty / units.x**2, free))  # (p, p)
+        sums = np.full((blocks, blocks), (n + count) / blocks) * gauge  # 1 on the sum over outputs, in means
+        state[:, place["penalty"]] = mirrored(np.kron(np.eye(blocks), of_one) + np.kron(sums, np.eye(features)))
         state[:, place["counts"]] = 1.0
     if threshold:
-        strength = np.append(threshold / units.x, free)  # (p,)
-        state[:, place["threshold"]] = np.repeat(strength[:, None] / units.y, 2, axis=0)
-    return Prompt(rows, units, features, bool(intercept), n, len(queries))
+        strength = np.append(threshold / units.x, free)[None] / units.y[:, None]  # (m, p)
+        state[:, place["threshold"]] = np.repeat(strength.reshape(-1, 1), 2, axis=0)
+    return Prompt(rows, units, features, bool(intercept), n, len(queries), blocks)
 
 
 def _check_reach(away: Floats, units: Units) -> None:

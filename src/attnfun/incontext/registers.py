@@ -44,6 +44,18 @@ class Registers:
         """Features of one register."""
         return self[name].stop - self[name].start
 
+    def part(self, name: str, number: int, parts: int) -> str:
+        """The name of one of the equal parts of a register.
+
+        >>> registers = Registers(x=2, e=6)
+        >>> registers[registers.part("e", 1, 3)]
+        slice(4, 6, None)
+        """
+        alias, width = f"{name}[{number}/{parts}]", self.size(name) // parts
+        start = self[name].start + number * width
+        self.places[alias] = slice(start, start + width)
+        return alias
+
     def read(self, parts: Sum) -> Floats:
         """The matrix (F, w) that adds registers up."""
         matrix = np.zeros((self.width, self.size(next(iter(parts)))))
@@ -150,11 +162,21 @@ def products(
     return out
 
 
-def rewrite(registers: Registers, changes: Mapping[str, Sum]) -> Affine:
-    """Give some registers new contents, sums of registers of their width (an empty sum is zero); keep the rest."""
+def rewrite(registers: Registers, changes: Mapping[str, Sum], push: Mapping[str, str] | None = None) -> Affine:
+    """Give some registers new contents, sums of registers of their width (an empty sum is zero); keep the rest.
+
+    `push` names registers that get another one in front of what they hold, and lose as much at their end.
+    """
     matrix = np.eye(registers.width)
     for name, parts in changes.items():
         matrix[:, registers[name]] = registers.read(parts) if parts else 0.0
+    for name, new in (push or {}).items():
+        place, width = registers[name], registers.size(new)
+        matrix[:, place] = 0.0
+        matrix[registers[new], place.start : place.start + width] = np.eye(width)
+        matrix[place.start : place.stop - width, place.start + width : place.stop] = np.eye(
+            registers.size(name) - width
+        )
     return Affine.tokenwise(matrix, np.zeros(registers.width))
 
 

@@ -1,79 +1,106 @@
-"""The lasso: `min (1/2n) Σ_i (y_i - w·x_i)² + α Σ_j |w_j|`, by alternating directions.
+"""The lasso: `min (1/2n) Σ_i (y_i - w·x_i)² + α Σ_j |w_j|`, by Newton's method on active sets.
 
-    centre      x_i <- x_i - x̄                                          1 layer
-    gather      G_j = mean_i x_ij x_i,  b_j = mean_i x_ij y_i              1
-    double      P = (G + ρ)/c, V = 1/c;  (P, V) <- (P, V) + (I - P)(P, V)  DOUBLINGS
-    then, n_steps times, two layers:
-    multiply    w = V (b + ρ (s - u))
-    shrink      a = τ w + (1-τ) s + u;   s <- soft(a, α/ρ);   u <- a - s
-    predict     z_q = Σ_j x_qj s_j                                         1
+    centre      x_i <- x_i - x̄                                             1 layer
+    gather      G_j = mean_i x_ij x_i,  b_j = mean_i x_ij y_i                 1
+    then, n_steps times, with a weight μ that falls from step to step:
+    multiply    q = G w                                                       1
+    gate        a = μ w + b - q;  active: |a| > α;  E = e, v = w where active   1
+    multiply    S = G E,  t = G v                                             1
+    gate        Q = S, r = b - t ∓ α where a is above α or below -α            1
+    invert      V = inverse of Q + μ on active rows, 1/c on the others         about log(p/μ)
+    step        w = v + V r                                                   1
+    and at last
+    gate        s = w where active                                            1
+    predict     z_q = Σ_j x_qj s_j                                            1
 
-`shrink` is soft(a, t) = ReLU(a - t) - ReLU(-a - t), two heads an output: a state row looks at itself, with score R (a
-- t) and value a - t, and at a memory token with score and value 0. The result is within 0.27847/R of the rectifier for
-every a, and exactly 0 where a is well below t. Where s and u come to rest, they solve the problem: V only has to be
-exact.
+*Why.* A proximal step from v is the minimiser of the objective plus μ|w - v|²/2. There every coefficient is zero or
+solves (G w - b)_j ± α + μ (w - v)_j = 0, the sign being that of a_j; so Newton's step is one linear system for those
+that are active now. Where steps rest, b - G w = ±α for active coefficients and |b - G w| ≤ α for the others: the
+solution, whatever μ is. Small weights converge fast, large ones are safe far from the solution; μ falls geometrically,
+so more steps are also safer steps. There is a state row for each coefficient; outputs have active sets of their own.
+
+*Gates.* A row looks at itself, with score R (±a - α) and its own register as value, and at a memory token with score
+and value 0: it gets the value times σ(R (±a - α)), exactly 0 or 1 times it except where |±a - α| < 745/R.
 """
 
 from __future__ import annotations
 
-from math import ceil, log2
-
 import numpy as np
 
 from ..network import Attention, Layer, Network
-from .layers import centre, double, finish, gather, multiply, predict
+from .convex import closing
+from .layers import centre, gather, inverting, largest_inverse, multiply
 from .prompt import columns
 from .readout import PRECISIONS
-from .registers import Head, Move, Registers, Sum, attention, rewrite, select, widen
+from .registers import Head, Move, Registers, Sum, attention, moving, rewrite, widen
 
-RHO, RELAX = 0.3, 1.7
-"""ρ and τ; mean squares of the features are about 1."""
-SHARPNESS = {"float64": (2.0**26, 2.0**44), "float32": (2.0**12, 2.0**22)}
+WEIGHTS = {"float64": (-2.0, -18.0), "float32": (-2.0, -6.0)}
+"""Base-two logarithms of the first and the last μ; mean squares of the features are about 1."""
+RESTS = 2
+"""Steps at the end with the last μ."""
+SHARPNESS = {"float64": (2.0**36, 2.0**46), "float32": (2.0**12, 2.0**22)}
 """R, and the lead of a row's own score over those of other rows."""
-MIX: Sum = {"w": RELAX, "s": 1 - RELAX, "u": 1.0}
+
+
+def weights(n_steps: int, dtype: str) -> list[float]:
+    """μ for each step."""
+    first, last = WEIGHTS[dtype]
+    falling = np.linspace(first, last, max(1, n_steps - RESTS))
+    return np.exp2(np.append(falling, np.full(RESTS, last)))[:n_steps].tolist()
 
 
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
     """The network for prompts of `n_features` columns of X and `n_outputs` columns of y."""
     precision, p, m = PRECISIONS[dtype], n_features + intercept, n_outputs
-    given = columns(p, m)
-    registers = Registers(**given, G=p, b=m, P=p, V=p, w=m, s=m, u=m, t=m, z=m, null=1)
-    largest = p + RHO  # the trace of G + ρ, at least its largest eigenvalue
-    sums = [Move({"x": 1.0}, "G"), Move({"y": 1.0}, "b")]
+    count, given = p * m, columns(p, m, m)
+    matrices = dict.fromkeys(("G", "E", "S", "Q", "P", "V"), count)
+    vectors = dict.fromkeys(("b", "q", "v", "t", "r", "w", "last", "s", "null"), 1)
+    registers = Registers(**given, **matrices, **vectors, z=m)
+    largest = p + 1.0  # the trace of G, and μ
+    sums = [
+        [Move({"x": 1.0}, registers.part("G", k, m)), Move({registers.part("y", k, m): 1.0}, "b")] for k in range(m)
+    ]
     layers: list[Layer] = [widen(registers, sum(given.values()))]
     layers += [centre(registers, n_features)] if intercept else []
-    layers += [
-        attention(gather(registers, precision, sums)),
-        rewrite(registers, {"P": {"G": 1 / largest, "e": RHO / largest}, "V": {"e": 1 / largest}}),
-    ]
-    # Eigenvalues are at least ρ, so that 1 - P is at most (1 - ρ/c)^(2^k) < e^-40 in the end.
-    layers += [double(registers, precision, p)] * ceil(log2(40 * largest / RHO))
-    pull = Move({"b": 1.0, "s": RHO, "u": -RHO}, "w")
-    average = multiply(registers, precision, p, {"V": 1.0}, [pull], largest=1 / RHO)
-    go_on = rewrite(registers, {"w": {}, "t": {}, "s": {"t": 1.0}, "u": {**MIX, "t": -1.0}})
-    layers += [average, shrink(registers, dtype), go_on] * n_steps
-    heads = predict(registers, precision, p, [Move({"s": 1.0}, "z")])
-    return finish([*layers, attention(heads), select(registers, "s", "z", "x")], dtype)
+    layers += [attention(gather(registers, precision, sums))]
+    image = multiply(registers, precision, {"G": 1.0}, [Move({"w": 1.0}, "q")], largest=2.0)
+    images = multiply(registers, precision, {"G": 1.0}, [Move({"E": 1.0}, "S"), Move({"v": 1.0}, "t")], largest=2.0)
+    invert, mus = inverting(registers, precision), weights(n_steps, dtype)
+    for mu in mus:
+        a: Sum = {"w": mu, "b": 1.0, "q": -1.0}
+        start = {"Q": 1 / largest, "E": mu / largest - 1, "e": 1.0}  # 1 on rows that are not active
+        top = largest_inverse(mu / largest, largest)
+        residual = Move({"b": 1.0, "t": -1.0}, "r")
+        layers += [
+            image,
+            gate(registers, a, [Move({"e": 1.0}, "E"), Move({"w": 1.0}, "v")], dtype),
+            images,
+            gate(registers, a, [Move({"S": 1.0}, "Q"), residual], dtype, beside=Move({"threshold": 1.0}, "r")),
+            rewrite(registers, {"P": start, "V": {"e": 1 / largest}, "last": {"w": 1.0}, "w": {"v": 1.0}}),
+            *invert(mu / largest),
+            multiply(registers, precision, {"V": 1.0}, [Move({"r": 1.0}, "w")], largest=top),
+            rewrite(registers, {name: {} for name in ("q", "E", "S", "Q", "v", "t", "r")}),
+        ]
+    layers += [image, gate(registers, {"w": mus[-1], "b": 1.0, "q": -1.0}, [Move({"w": 1.0}, "s")], dtype)]
+    return closing(registers, layers, dtype, "s")
 
 
-def shrink(registers: Registers, dtype: str) -> Attention:
-    """t += soft(a, threshold/ρ) in every state row, for every output."""
+def gate(registers: Registers, a: Sum, moves: list[Move], dtype: str, beside: Move | None = None) -> Attention:
+    """Move registers within state rows where |a| is above the threshold; `beside` is taken off above, added below."""
     sharpness, lead = SHARPNESS[dtype]
-    p, m = registers.size("e"), registers.size("w")
-    mixed, threshold = registers.read(MIX), registers.read({"threshold": 1 / RHO})  # (F, m) each
+    count = registers.size("e")
     heads = []
-    for output in range(m):
-        for side in (1.0, -1.0):
-            over = side * mixed[:, output] - threshold[:, output]  # (F,): ±a - t
-            query, key = np.zeros((registers.width, p + 2)), np.zeros((registers.width, p + 2))
-            query[:, :p] = lead * registers.read({"e": 1.0})  # own row: + lead, its mirror image: - lead
-            key[:, :p] = registers.read({"e": 1.0})
-            key[:, p] = sharpness * over
-            key[registers["null"], p + 1] = 1.0
-            place = np.zeros((1, registers.width))
-            place[0, registers["t"].start + output] = side
-            biases = np.append(np.zeros(p), [1.0, lead])
-            heads.append(Head(query, biases, key, np.append(np.zeros(p + 1), 0.0), over[:, None], place))
+    for side in (1.0, -1.0):
+        over = side * registers.read(a) - registers.read({"threshold": 1.0})  # (F, 1): ±a - α
+        query, key = np.zeros((registers.width, count + 2)), np.zeros((registers.width, count + 2))
+        query[:, :count] = lead * registers.read({"e": 1.0})  # own row: + lead, its mirror image: - lead
+        key[:, :count] = registers.read({"e": 1.0})
+        key[:, count] = sharpness * over[:, 0]
+        key[registers["null"], count + 1] = 1.0
+        extra = [] if beside is None else [Move(beside.source, beside.target, -side * beside.factor)]
+        value, output = moving(registers, [*moves, *extra], 1.0)
+        biases = np.append(np.zeros(count), [1.0, lead])
+        heads.append(Head(query, biases, key, np.zeros(count + 2), value, output))
     memory = np.zeros((1, registers.width))
     memory[0, registers["null"]] = 1.0  # scores `lead`, as a row does with itself
     return attention(heads, memory)

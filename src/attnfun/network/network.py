@@ -108,6 +108,8 @@ class Network:
 
 def rounded(layer: Layer, dtype: str) -> Layer:
     """The layer with every weight rounded to `dtype`; a weight that overflows is an error."""
+    if dtype == "float64":
+        return layer
     changed: dict[str, Any] = {}
     for field in fields(layer):
         value = getattr(layer, field.name)
