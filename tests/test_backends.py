@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 
+import jax
 import numpy as np
 import onnx
 import onnxruntime
@@ -14,8 +16,10 @@ import pytest
 import torch
 
 import attnfun as af
+from attnfun.backends import dense
 from attnfun.backends import numpy as numpy_backend
 from attnfun.backends import onnx as onnx_backend
+from attnfun.backends.jax import to_jax
 from attnfun.backends.torch import to_torch
 from attnfun.network import Affine, Network, Softmax
 from attnfun.network.reference import run as reference
@@ -31,29 +35,40 @@ def run_torch(network: Network, X: np.ndarray) -> np.ndarray:
         return module(torch.tensor(X, dtype=getattr(torch, network.dtype))).numpy()
 
 
-def run_onnx(network: Network, X: np.ndarray) -> np.ndarray:
-    model = onnx_backend.to_onnx(network, network.shape_in, network.shape_out, {})
+def run_jax(network: Network, X: np.ndarray) -> np.ndarray:
+    with jax.enable_x64(network.dtype == "float64"):
+        apply, weights = to_jax(network, network.shape_in, network.shape_out)
+        return np.asarray(jax.jit(apply)(weights, X))
+
+
+def run_onnx(network: Network, X: np.ndarray, attention: str = "decomposed") -> np.ndarray:
+    model = onnx_backend.to_onnx(network, network.shape_in, network.shape_out, {}, attention)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return session.run(["values"], {"points": X.astype(network.dtype)})[0]
 
 
-BACKENDS: dict[str, Run] = {"numpy": numpy_backend.run, "torch": run_torch, "onnx": run_onnx}
+BACKENDS: dict[str, Run] = {
+    "numpy": numpy_backend.run,
+    "torch": run_torch,
+    "onnx": run_onnx,
+    "onnx operator": partial(run_onnx, attention="operator"),
+    "jax": run_jax,
+}
+COARSE = [name for name in BACKENDS if name != "jax"]
+"""JAX takes a second to compile a network; `test_exports.py` runs it in coarse arithmetic for a few."""
 
 
-@pytest.fixture(params=BACKENDS)
-def backend(request) -> Run:
-    return BACKENDS[request.param]
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, backend, compiled):
+@pytest.mark.parametrize(
+    ("name", "dtype"), [*((name, "float64") for name in BACKENDS), *((name, "float32") for name in COARSE)]
+)
+def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, name, compiled):
     net = compiled(case, case.fitting(dtype))
     if net.certificate.status is af.Status.ESTIMATED:
         net = af.compile(case.target, case.domain, case.eps, dtype=dtype, lipschitz=3.0)
     rows = net.domain.sample(200, np.random.default_rng(1)).astype(dtype).astype(np.float64)
     X = rows.reshape(len(rows), *net.network.shape_in)
     slack = 1e-11 * (1 + np.abs(reference(net.network, X)).max())  # the reference is itself rounded to float64
-    off = np.abs(backend(net.network, X) - reference(net.network, X)).max()
+    off = np.abs(BACKENDS[name](net.network, X) - reference(net.network, X)).max()
     assert off <= net.certificate.parts["rounding"] + (slack if net.network.dtype == "float64" else 0.0)
 
 
@@ -71,6 +86,7 @@ RANDOM = {
 }
 
 
+@pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS)
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_layers(name, backend):
     network = RANDOM[name]
@@ -102,6 +118,7 @@ def test_the_torch_module_is_stock_and_trainable(compiled, case):
 
 
 STANDARD = {"MatMul", "Mul", "Add", "ReduceSum", "Softmax", "Concat", "Split", "Reshape", "Transpose"}
+OPERATOR = {"Attention", "MatMul", "Add", "Softmax", "Concat", "Reshape", "Transpose", "Shape", "Expand"}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -115,6 +132,9 @@ def test_an_onnx_file_has_the_users_shapes_and_says_what_is_proved(case, dtype, 
     assert json.loads(said["domain"]) == net.domain.as_dict()
     assert json.loads(said["certificate"]) == net.certificate.as_dict()
     assert said["attnfun"] == af.__version__
+    assert json.loads(said["variables"]) == list(net.domain.axes)
+    assert said["dtype"] == net.network.dtype
+    assert net.certificate.headline in said["summary"]
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     (points,), (values,) = session.get_inputs(), session.get_outputs()
     assert (points.name, points.shape) == ("points", ["batch", *net.domain.shape])
@@ -126,10 +146,23 @@ def test_an_onnx_file_has_the_users_shapes_and_says_what_is_proved(case, dtype, 
         assert result.dtype == net.network.dtype
 
 
+@pytest.mark.parametrize("attention", ["decomposed", "operator"])
 @pytest.mark.parametrize("name", RANDOM)
-def test_onnx_takes_an_empty_batch(name):
+def test_onnx_takes_an_empty_batch(name, attention):
     network = RANDOM[name]
-    assert run_onnx(network, np.zeros((0, *network.shape_in))).shape == (0, *network.shape_out)
+    assert run_onnx(network, np.zeros((0, *network.shape_in)), attention).shape == (0, *network.shape_out)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_the_attention_operator_does_all_of_attention(name):
+    network = RANDOM[name]
+    model = onnx_backend.to_onnx(network, network.shape_in, network.shape_out, {}, "operator")
+    used = [node.op_type for node in model.graph.node]
+    assert set(used) <= OPERATOR
+    assert used.count("Attention") == len(network.attention)
+    assert used.count("Softmax") == sum(isinstance(layer, Softmax) for layer in network.layers)
+    assert [(entry.domain, entry.version) for entry in model.opset_import] == [("", 23)]
+    assert {weight.name for weight in model.graph.initializer} <= {name for n in model.graph.node for name in n.input}
 
 
 def test_an_onnx_file_runs_without_attnfun(compiled, tmp_path):
@@ -156,11 +189,26 @@ def test_onnx_projects_the_memory_beforehand_only_where_that_is_exact(compiled):
     assert {"layers.0.memory", "layers.0.key", "layers.0.value"} <= weights(RANDOM["cross"])
 
 
-def test_an_onnx_file_that_would_be_too_large_is_refused_with_its_size(compiled, monkeypatch, tmp_path):
-    monkeypatch.setattr(onnx_backend, "LARGEST", 100)
-    with pytest.raises(af.InputError, match=r"at most 1e-07 GB of weights; got \d.* GB"):
-        compiled(CASES[1]).to_onnx(tmp_path / "f.onnx")
+def test_an_export_that_would_be_too_large_is_refused_with_its_size(compiled, monkeypatch, tmp_path):
+    monkeypatch.setattr(dense, "LARGEST", 100)
+    net = compiled(CASES[1])
+    made = {"torch": net.to_torch, "jax": net.to_jax}
+    for target in ("onnx", "torch", "jax"):
+        with pytest.raises(af.InputError, match=r"at most 100 bytes in their dense form; got [\d,]{3,} bytes"):
+            net.export(tmp_path / f"f.{'onnx' if target == 'onnx' else 'py'}", target)
+        with pytest.raises(af.InputError, match="bytes"):
+            made.get(target, lambda: net.to_onnx(tmp_path / "f.onnx"))()
     assert not list(tmp_path.iterdir())
+
+
+def test_an_export_is_measured_before_it_is_made():
+    """A map of 3000 tokens whose dense form would take 18 terabytes."""
+    ones = np.ones((1, 3000, 3000))
+    wide = Affine(np.ones((1, 1, 500)), np.zeros((3000, 500)), ones)
+    network = Network((wide, Affine(np.ones((1, 500, 500)), np.zeros((3000, 500)), ones)), 3000)
+    for run in (run_torch, run_onnx, run_jax):
+        with pytest.raises(af.InputError, match=r"got 18,0\d\d,\d\d\d,\d\d\d,\d\d\d bytes"):
+            run(network, np.zeros((1, 3000, 1)))
 
 
 def test_no_half_onnx_file_is_left(compiled, tmp_path):
@@ -173,13 +221,15 @@ def test_no_half_onnx_file_is_left(compiled, tmp_path):
 def test_the_plain_install_does_not_import_heavy_packages():
     code = (
         "import sys, attnfun as af; early = 'scipy' in sys.modules; af.compile('sin(x)', (0, 1), 0.1)(0.5);"
-        "print(early, [m for m in ('torch', 'onnx', 'matplotlib', 'typer') if m in sys.modules])"
+        "print(early, [m for m in ('torch', 'onnx', 'jax', 'matplotlib', 'typer') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False []"
 
 
-@pytest.mark.parametrize(("package", "call"), [("torch", "to_torch()"), ("onnx", "to_onnx('f.onnx')")])
+@pytest.mark.parametrize(
+    ("package", "call"), [("torch", "to_torch()"), ("onnx", "to_onnx('f.onnx')"), ("jax", "to_jax()")]
+)
 def test_a_missing_framework_is_named_with_the_remedy(package, call):
     code = (
         "import sys\n"

@@ -46,6 +46,17 @@ def test_eval_from_arguments_csv_and_standard_input(saved, tmp_path):
     assert attnfun("eval", saved, "0.1,5", "--outside", "clip").returncode == 0
 
 
+def test_export_writes_files_beside_the_network_or_where_told(saved, tmp_path):
+    written = attnfun("export", saved, "--to", "torch").stdout.split()
+    assert [name.rpartition("/")[2] for name in written] == ["f_torch.py", "f_torch.weights.safetensors"]
+    assert json.loads(attnfun("export", saved, "--to", "onnx", "-o", str(tmp_path / "g.onnx"), "--json").stdout) == [
+        str(tmp_path / "g.onnx")
+    ]
+    refused = attnfun("export", saved, "--to", "caffe")
+    assert refused.returncode == 2
+    assert "onnx, torch, jax" in " ".join(refused.stderr.split())
+
+
 def test_a_plot_is_written(tmp_path):
     done = attnfun("compile", "x**2", "-d", "x=0:1", "--eps", "0.1", "--plot", str(tmp_path / "p.png"))
     assert done.returncode == 0

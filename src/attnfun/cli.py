@@ -115,6 +115,24 @@ def info(file: FileArgument, as_json: AsJson = False) -> None:
     _report(af.load(file), as_json)
 
 
+@app.command()
+def export(
+    file: FileArgument,
+    to: Annotated[
+        str, typer.Option(help="onnx; or torch or jax: a Python file that needs no attnfun, and weights beside it.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write, as f.onnx or f.py; beside FILE if not given.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a saved network for another framework; what is written runs without attnfun."""
+    net = af.load(file)
+    beside = file.with_suffix(".onnx") if to == "onnx" else file.with_name(f"{file.stem}_{to}.py")
+    written = [str(path) for path in net.export(output or beside, to)]
+    _print(written if as_json else "\n".join(written))
+
+
 def _report(net: af.Compiled, as_json: bool) -> None:
     if as_json:
         _print({"summary": net.summary().as_dict(), "certificate": net.certificate.as_dict()})

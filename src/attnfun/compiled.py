@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from .backends.numpy import run
 from .certificates import Certificate, Claim
 from .certificates.sizes import largest_numbers
 from .domain import Box, Outside
-from .errors import FileFormatError
+from .errors import FileFormatError, InputError
 from .network import Network, storage
 from .targets import restore
 from .targets.regions import restore_domain
@@ -145,20 +146,48 @@ class Compiled:
 
         return to_torch(self.network, self.domain.shape, self.output_shape)
 
-    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+    def to_jax(self) -> Any:
+        """A pure JAX function `apply(weights, points)` and its weights, a pytree: `apply, weights = net.to_jax()`."""
+        from .backends.jax import to_jax
+
+        return to_jax(self.network, self.domain.shape, self.output_shape)
+
+    def to_onnx(self, path: str | os.PathLike[str], attention: str = "decomposed") -> None:
         """Write an ONNX model of standard operators, "points" (batch, ...) to "values" (batch, ...).
 
-        Domain and certificate are in its metadata. It does not check that points lie in the domain.
+        `attention` is "decomposed", into operators that every runtime knows, or "operator", the standard `Attention` of
+        opset 23. Domain and certificate are in its metadata. It does not check that points lie in the domain.
         """
         from .backends.onnx import to_onnx
 
-        metadata = {
-            "domain": json.dumps(self.domain.as_dict()),
-            "certificate": json.dumps(self.certificate.as_dict()),
-            "attnfun": __version__,
-        }
-        model = to_onnx(self.network, self.domain.shape, self.output_shape, metadata)
+        known = {name: text if isinstance(text, str) else json.dumps(text) for name, text in self._known().items()}
+        model = to_onnx(self.network, self.domain.shape, self.output_shape, known, attention)
         storage.write_whole(path, model.SerializeToString())
+
+    def export(self, path: str | os.PathLike[str], to: str) -> list[Path]:
+        """Write the network for "onnx", "torch" or "jax"; the files written, which run without attnfun.
+
+        The last two write a Python file (`path`, ending in .py) and its weights in a safetensors file beside it.
+        """
+        from .backends import files
+
+        if to == "onnx":
+            self.to_onnx(path)
+            return [Path(path)]
+        if to not in files.TARGETS:
+            raise InputError(f"exports go to {', '.join(['onnx', *files.TARGETS])}", got=repr(to))
+        return files.write(to, path, self.network, (self.domain.shape, self.output_shape), self._known())
+
+    def _known(self) -> dict[str, Any]:
+        """What an export says about itself."""
+        return {
+            "attnfun": __version__,
+            "variables": list(self.domain.axes),
+            "dtype": self.network.dtype,
+            "summary": f"{self.certificate.headline}, for x in {self.domain!r}, in {self.network.dtype}",
+            "domain": self.domain.as_dict(),
+            "certificate": self.certificate.as_dict(),
+        }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, certificate and description to one safetensors file."""

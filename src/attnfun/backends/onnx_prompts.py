@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-import onnx
-from onnx import helper
-
 from ..network import Affine, Attention, Network, Softmax
-from .onnx import Graph, assemble, check_dtype, check_size
+from .onnx_graph import Graph, Model, assemble, check_dtype
 
 
-def to_onnx(network: Network, metadata: dict[str, str]) -> onnx.ModelProto:
+def to_onnx(network: Network, metadata: dict[str, str]) -> Model:
     """The network as a checked model, from "prompts" (batch, rows, d) to "answers" (batch, rows, d')."""
     check_dtype(network)
     graph, tokens = Graph(network.dtype), "prompts"
@@ -24,12 +21,8 @@ def to_onnx(network: Network, metadata: dict[str, str]) -> onnx.ModelProto:
         graph.part = f"layers.{first.setdefault(id(layer), number)}"
         tokens = translate(layer, graph, tokens)
     graph.nodes[-1].output[0] = "answers"
-    check_size(graph)
-    ends = [("prompts", ["batch", "rows", network.width_in]), ("answers", ["batch", "rows", network.width_out])]
-    model = assemble(graph, *ends)
-    helper.set_model_props(model, metadata)
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    given, result = ["batch", "rows", network.width_in], ["batch", "rows", network.width_out]
+    return assemble(graph, ("prompts", given), ("answers", result), metadata)
 
 
 @singledispatch
