@@ -19,6 +19,7 @@ ORDER = [
     "pieces",
     "network",
     "backends",
+    "kernels",
     "constructions",
     "certificates",
     "compiled",

@@ -18,6 +18,7 @@ from .compiled import Compiled
 from .constructions import Construction, Plan, Wish, candidates
 from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
+from .kernels import allowance_for
 from .network import DTYPES
 from .targets import Target, as_target
 from .targets.defects import jumps, refuse_defects
@@ -206,6 +207,7 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
         seed=ask.seed,
         effort=replace(ask.effort, time_limit=ask.time_left),
     )
+    certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
     return Compiled(
         network=network,
         certificate=replace(certificate, claim=Claim.about(target, network)),

@@ -32,7 +32,7 @@ def run(network: Network, X: Array) -> Array:
     X = round_to(X, network.dtype).astype(dtype)
     rows = max(1, BLOCK // _largest(network))
     out = np.empty((len(X), *network.shape_out), dtype=dtype)  # (B, n', d')
-    prepared = [(layer, {**prepare(layer, dtype), "asking": asking}) for layer, asking in _asking(network)]
+    prepared = [(layer, {**prepare(layer, dtype), "asking": asking}) for layer, asking in asking_tokens(network)]
     for start in range(0, len(X), rows):
         block = X[start : start + rows]
         for layer, weights in prepared:
@@ -41,7 +41,7 @@ def run(network: Network, X: Array) -> Array:
     return out
 
 
-def _asking(network: Network) -> list[tuple[Layer, Array]]:
+def asking_tokens(network: Network) -> list[tuple[Layer, Array]]:
     """Each layer with the tokens that the next one reads: nobody needs what the others ask for."""
     length, layers = network.rows, []
     for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
@@ -53,7 +53,7 @@ def _asking(network: Network) -> list[tuple[Layer, Array]]:
 def _largest(network: Network) -> int:
     """Numbers that one sequence needs at a time: features of its tokens, or scores of its queries in one head."""
     length, most = network.rows, network.rows * network.width_in
-    for layer, asking in _asking(network):
+    for layer, asking in asking_tokens(network):
         if isinstance(layer, Attention):
             keys = len(layer.memory) + layer.attends_data * length
             most = max(most, len(asking) * keys, length * layer.query.shape[2])
@@ -68,8 +68,8 @@ def prepare(layer: object, dtype: str) -> dict[str, Array]:
     if isinstance(layer, Attention):
         memory = weights["memory"]
         heads = range(layer.heads)
-        weights["keys"] = np.stack([_project(memory, weights["key"][h], weights["key_bias"][h]) for h in heads])
-        weights["values"] = np.stack([_project(memory, weights["value"][h], weights["value_bias"][h]) for h in heads])
+        weights["keys"] = np.stack([project(memory, weights["key"][h], weights["key_bias"][h]) for h in heads])
+        weights["values"] = np.stack([project(memory, weights["value"][h], weights["value_bias"][h]) for h in heads])
     return weights
 
 
@@ -83,13 +83,13 @@ def apply(layer: object, X: Array, weights: dict[str, Array]) -> Array:
 def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
     right, constant = weights["right"], weights["constant"]
     if layer.left is None:
-        return _project(X, right[0], constant[0])
+        return project(X, right[0], constant[0])
     out = np.zeros((len(X), *constant.shape), dtype=X.dtype) + constant  # (b, N, m)
     for left, matrix in zip(weights["left"], right, strict=True):
         rows, tokens = np.flatnonzero(left.any(axis=1)), np.flatnonzero(left.any(axis=0))  # many are zero
         columns = np.flatnonzero(matrix.any(axis=0))
-        moved = _project(np.swapaxes(X[:, tokens], 1, 2), left[np.ix_(rows, tokens)].T)  # (b, d, rows)
-        out[:, rows[:, None], columns] += _project(np.swapaxes(moved, 1, 2), matrix[:, columns])  # (b, rows, columns)
+        moved = project(np.swapaxes(X[:, tokens], 1, 2), left[np.ix_(rows, tokens)].T)  # (b, d, rows)
+        out[:, rows[:, None], columns] += project(np.swapaxes(moved, 1, 2), matrix[:, columns])  # (b, rows, columns)
     return out
 
 
@@ -99,16 +99,16 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     asking = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
     out = np.zeros((*asking.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
     for head in range(layer.heads):
-        q = _project(asking, weights["query"][head], weights["query_bias"][head])  # (b, a, k)
+        q = project(asking, weights["query"][head], weights["query_bias"][head])  # (b, a, k)
         keys, values = weights["keys"][head], weights["values"][head]  # (M, k), (M, v)
-        scores = [_scores(q, keys[None, None])]  # (b, a, M)
+        scores = [score(q, keys[None, None])]  # (b, a, M)
         columns = [values[None, None]]  # (1, 1, M, v)
         if layer.attends_data:
-            data_keys = _project(X, weights["key"][head], weights["key_bias"][head])  # (b, n, k)
-            data_values = _project(X, weights["value"][head], weights["value_bias"][head])  # (b, n, v)
-            scores.append(_scores(q, data_keys[:, None]))  # (b, a, n)
+            data_keys = project(X, weights["key"][head], weights["key_bias"][head])  # (b, n, k)
+            data_values = project(X, weights["value"][head], weights["value_bias"][head])  # (b, n, v)
+            scores.append(score(q, data_keys[:, None]))  # (b, a, n)
             columns.append(data_values[:, None])  # (b, 1, n, v)
-        out += _project(_mix(scores, columns), weights["output"][head])
+        out += project(_mix(scores, columns), weights["output"][head])
     out += weights["output_bias"]
     out = asking + out if layer.residual else out
     if asking is X:
@@ -124,7 +124,7 @@ def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
     return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
 
 
-def _project(X: Array, weight: Array, bias: Array | None = None) -> Array:
+def project(X: Array, weight: Array, bias: Array | None = None) -> Array:
     """`X weight + bias` over the last axis, one input feature at a time; (..., d) -> (..., m)."""
     out = np.zeros((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
     for feature in np.flatnonzero(weight.any(axis=1)):
@@ -132,7 +132,7 @@ def _project(X: Array, weight: Array, bias: Array | None = None) -> Array:
     return out if bias is None else out + bias
 
 
-def _scores(q: Array, keys: Array) -> Array:
+def score(q: Array, keys: Array) -> Array:
     """Scores of queries (b, n, k) against keys (., ., T, k), one feature at a time; (b, n, T)."""
     scores = q[..., 0, None] * keys[..., 0]
     for feature in range(1, q.shape[-1]):

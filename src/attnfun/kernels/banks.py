@@ -1,0 +1,274 @@
+"""Banks of memory tokens as one head sees them: scores `a_j·q + b_j`, values v_j.
+
+What a bank is good for is read off its weights, never from how the network was made:
+
+- slopes on a *product* of axes with offsets that are sums over the axes (a line is a product of one axis):
+  softmax factors and every axis has windows (`Product`),
+- any other bank with a known range of queries: a *tree* of boxes, each with the tokens that matter in it (`Tree`),
+- small banks, and those that nothing may be dropped from: all tokens, in a stream.
+
+**What may be dropped.** Let `y` be the real average at the query as computed, and osc the spread of the values.
+Leaving out tokens that carry a share λ of the mass moves the average by at most `λ osc`. Changing scores by at most ρ
+moves it by at most `(e^{2ρ} - 1) osc`. Both, and the rounding of the loop, must fit into the `room` of the bank;
+the certificate accounts for it as its part `windows`. Without room nothing is changed: a line leaves out masses below
+2⁻¹⁰²⁰ at most, which the rounding part of the certificate covers, and it covers the loops too, which compute the same
+scores, exponentials and sums as dense attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import expm1, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .axes import FLUSHED, UNIT, Axes, Axis
+from .trees import Tree
+
+Floats = npt.NDArray[np.float64]
+
+SMALL = 32
+"""Banks of so few tokens are asked as a whole."""
+LARGEST_TAIL = 2.0**-10
+"""More than this share of the mass is never dropped."""
+GUARD = 16
+"""Units of roundoff charged to each score and weight of a factored bank."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """Slopes (M, r), offsets (M,) and values (M, v) of a head's memory, for queries of r coordinates that vary."""
+
+    slopes: Floats
+    offsets: Floats
+    values: Floats
+
+    @property
+    def osc(self) -> float:
+        """The largest spread of a column of values."""
+        return float(np.ptp(self.values, axis=0).max(initial=0.0))
+
+    def merged(self) -> Tokens:
+        """Tokens with equal slopes as one: they keep the same shares of their common weight whatever the query is."""
+        slopes, group = np.unique(self.slopes, axis=0, return_inverse=True)
+        if len(slopes) == len(self.slopes):
+            order = np.empty(len(slopes), dtype=np.int64)
+            order[group.ravel()] = np.arange(len(slopes))
+            return Tokens(slopes, self.offsets[order], self.values[order])
+        group, top = group.ravel(), np.full(len(slopes), -np.inf)
+        np.maximum.at(top, group, self.offsets)
+        share = np.exp(self.offsets - top[group])  # (M,)
+        mass = np.bincount(group, share)
+        columns = [np.bincount(group, share * column) / mass for column in self.values.T]
+        return Tokens(slopes, top + np.log(mass), np.stack(columns, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Averages over a bank for B queries: of values (B, v), and the mass `Σ e^{s - top}` they were taken over."""
+
+    mean: Floats
+    top: Floats
+    mass: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A bank whose weights factor over axes."""
+
+    axes: tuple[Axis, ...]
+    values: Floats  # (v, N), the last axis fastest
+    flat: Axes
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return self.values.shape[1]
+
+    @property
+    def asked(self) -> int:
+        """Tokens that a query asks, at most."""
+        return prod(axis.width for axis in self.axes)
+
+    def __call__(self, queries: Floats) -> Moments:
+        """Queries (B, r)."""
+        moments, _ = self._run(queries, -1)
+        return moments
+
+    def slopes(self, queries: Floats) -> tuple[Moments, Floats, Floats]:
+        """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v)."""
+        parts = [self._run(queries, k) for k in range(len(self.axes))]
+        centre = np.stack([centre for _, centre in parts], axis=1)
+        return self(queries), centre, np.stack([moments.mean for moments, _ in parts], axis=1)
+
+    def _run(self, queries: Floats, along: int) -> tuple[Moments, Floats]:
+        from .loops import product
+
+        count, sizes = len(queries), [len(axis.slopes) for axis in self.axes]
+        strides = np.array([prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
+        mean, top, mass, centre = np.empty((count, len(self.values))), *np.empty((3, count))
+        product(queries, self.flat.arrays, self.values, strides, along, mean, top, mass, centre)
+        return Moments(mean, top, mass), centre
+
+    @classmethod
+    def line(cls, tokens: Tokens, tail: float) -> Product:
+        """A bank of one coordinate."""
+        return cls.of((Axis.of(tokens.slopes[:, 0], tokens.offsets, tail),), tokens.values)
+
+    @classmethod
+    def of(cls, axes: tuple[Axis, ...], values: Floats) -> Product:
+        """Axes with the order that their tokens were given in, and values (ΠN, v) in the given order."""
+        grid = values.T.reshape(values.shape[1], *(len(axis.order) for axis in axes))  # (v, N_1, ..., N_r)
+        for k, axis in enumerate(axes):
+            if not np.array_equal(axis.order, np.arange(len(axis.order))):
+                grid = grid.take(axis.order, axis=k + 1)
+        return cls(axes, np.ascontiguousarray(grid.reshape(values.shape[1], -1)), Axes.of(axes))
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Any bank: all tokens, or those of a query's leaf."""
+
+    keys: Floats  # (r, M)
+    offsets: Floats  # (M,)
+    values: Floats  # (v, M)
+    tree: Tree
+
+    @classmethod
+    def of(cls, tokens: Tokens) -> Stream:
+        """All tokens for every query."""
+        arrays = np.ascontiguousarray(tokens.slopes.T), tokens.offsets, np.ascontiguousarray(tokens.values.T)
+        return cls(*arrays, Tree.all_of(len(tokens.offsets)))
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return len(self.offsets)
+
+    @property
+    def asked(self) -> int:
+        """Tokens that a query asks, at most."""
+        return self.tree.widest
+
+    def __call__(self, queries: Floats) -> Moments:
+        """Queries (B, r)."""
+        return self._run(queries, self.values)
+
+    def slopes(self, queries: Floats) -> tuple[Moments, Floats, Floats]:
+        """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v): covariances."""
+        products = (self.keys[:, None] * self.values).reshape(-1, self.tokens)  # (r v, M)
+        found = self._run(queries, np.vstack([self.values, self.keys, products]))
+        v, r = len(self.values), len(self.keys)
+        mean, centre = found.mean[:, :v], found.mean[:, v : v + r]
+        both = found.mean[:, v + r :].reshape(-1, r, v)
+        return replace(found, mean=mean), centre, both - centre[:, :, None] * mean[:, None]
+
+    def _run(self, queries: Floats, values: Floats) -> Moments:
+        from .loops import stream
+
+        mean, top, mass = np.empty((len(queries), len(values))), *np.empty((2, len(queries)))
+        stream(queries, self.keys, self.offsets, values, self.tree.arrays, mean, top, mass)
+        return Moments(mean, top, mass)
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """A bank with a tree: queries inside it ask the tokens of their leaf, others all of them."""
+
+    every: Stream
+    leaves: Stream
+
+    @classmethod
+    def of(cls, tokens: Tokens, tree: Tree) -> Listed:
+        """Tokens are copied from leaf to leaf, so that each list is one stretch of memory."""
+        copies = Tokens(tokens.slopes[tree.listed], tokens.offsets[tree.listed], tokens.values[tree.listed])
+        return cls(Stream.of(tokens), replace(Stream.of(copies), tree=tree))
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens."""
+        return self.every.tokens
+
+    @property
+    def asked(self) -> int:
+        """Tokens that a query in range asks, at most."""
+        return self.leaves.asked
+
+    def __call__(self, queries: Floats) -> Moments:
+        """Queries (B, r)."""
+        (moments,) = self._either(queries, lambda bank, some: (bank(some),))
+        return moments
+
+    def slopes(self, queries: Floats) -> tuple[Moments, Floats, Floats]:
+        """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v)."""
+        return self._either(queries, lambda bank, some: bank.slopes(some))
+
+    def _either(self, queries: Floats, ask: Callable[[Stream, Floats], Any]) -> Any:
+        """Leaves for queries in range, every token for the others."""
+        inside = self.leaves.tree.holds(queries)
+        if inside.all():
+            return ask(self.leaves, queries)
+        parts = [ask(self.leaves, queries[inside]), ask(self.every, queries[~inside])]
+        back = np.argsort(np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)]))
+
+        def joined(*arrays: Floats) -> Floats:
+            return np.concatenate(arrays)[back]
+
+        first = Moments(*(joined(*(getattr(part[0], name) for part in parts)) for name in ("mean", "top", "mass")))
+        return first, *(joined(*arrays) for arrays in zip(*(part[1:] for part in parts), strict=True))
+
+
+Bank = Product | Stream | Listed
+
+
+def recognised(tokens: Tokens, room: float, low: Floats | None, high: Floats | None) -> Bank:
+    """The bank for these tokens, with `room` for errors, and queries that stay in [low, high] where that is known."""
+    rank = tokens.slopes.shape[1]
+    if rank == 1 and room <= 0:
+        return Product.line(tokens, FLUSHED)
+    if room > 0 and rank >= 1 and low is not None and high is not None:
+        reach = np.maximum(np.abs(low), np.abs(high))  # (r,)
+        merged = tokens.merged()
+        found = _product(merged, room, reach)
+        if found is not None:
+            return found
+        if len(tokens.offsets) > SMALL:
+            own = _own_error(merged.offsets, merged.slopes, reach, merged.values, len(merged.offsets))
+            tail = min((room - own) / max(1.1 * merged.osc, 1e-300), LARGEST_TAIL)
+            tree = Tree.grown(merged.slopes, merged.offsets, low, high, tail) if tail > 0 else None
+            if tree is not None:
+                return Listed.of(merged, tree)
+    return Stream.of(tokens)
+
+
+def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
+    """Slopes on a product of axes, offsets that are sums over them up to ρ; the rest of the room is for windows."""
+    columns = [np.unique(column) for column in tokens.slopes.T]
+    sizes = [len(column) for column in columns]
+    if prod(sizes) != len(tokens.offsets):
+        return None
+    grid = tokens.offsets.reshape(sizes)  # `np.unique` has sorted the rows like this
+    parts, rest = [], grid
+    for k, size in enumerate(sizes):
+        part = rest.mean(axis=tuple(m for m in range(len(sizes)) if m != k))
+        rest = rest - part.reshape([size if m == k else 1 for m in range(len(sizes))])
+        parts.append(part)
+    off = float(np.abs(rest).max()) + GUARD * UNIT * float(np.abs(grid).max())
+    own = _own_error(np.concatenate(parts), tokens.slopes, reach, tokens.values, sum(sizes))
+    spent = expm1(2 * min(off, 1.0)) * tokens.osc + own
+    tail = min((room - spent) / max(1.1 * tokens.osc * len(sizes), 1e-300), LARGEST_TAIL)
+    if tail <= 0 or spent > room / 2:
+        return None
+    axes = tuple(Axis.of(column, part, tail) for column, part in zip(columns, parts, strict=True))
+    return Product.of(axes, tokens.values)
+
+
+def _own_error(offsets: Floats, slopes: Floats, reach: Floats, values: Floats, terms: int) -> float:
+    """Rounding in the loops, against real arithmetic, for queries up to `reach`: of scores and weights, of sums."""
+    size = float((np.abs(slopes).max(axis=0) * reach).sum() + len(reach) * np.abs(offsets).max())
+    weights = expm1(min(2 * GUARD * UNIT * (size + len(reach)), 1.0))
+    osc, most = float(np.ptp(values, axis=0).max(initial=0.0)), float(np.abs(values).max(initial=0.0))
+    return weights * osc + 1.1 * (2 * terms + 8) * UNIT * most

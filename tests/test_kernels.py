@@ -1,0 +1,235 @@
+"""Fast evaluation is the network: within its certificate, for every construction, every query and every batch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+
+import attnfun as af
+from attnfun.kernels import Evaluator
+from attnfun.kernels import axes as axes_module
+from attnfun.kernels.axes import FLUSHED, Axis
+from attnfun.kernels.banks import Listed, Product, Stream, Tokens, recognised
+from attnfun.kernels.exponential import exponential
+from attnfun.network import Attention, Network
+from cases import CASES
+
+UNIT = 2.0**-53
+
+
+def test_the_exponential_is_as_accurate_as_its_docstring_says():
+    rng = np.random.default_rng(0)
+    half = (np.arange(-1021, 1000, 7) + 0.5) * np.log(2)  # where the reduced argument is largest
+    points = np.concatenate([rng.uniform(-708, 0, 20000), rng.uniform(-1, 1, 20000), half, [0.0, -708.0, 700.0]])
+    points = points[(points >= -708) & (points <= 700)]
+    points = np.concatenate([points, np.nextafter(points, 0)])
+    true = np.exp(points.astype(np.longdouble))  # 64 bits
+    found = np.array([exponential(x) for x in points])
+    assert np.abs((found - true) / true).max() <= 3 * UNIT
+    assert 0 < exponential(-1e300) <= FLUSHED
+
+
+RNG = np.random.default_rng(0)
+CENTRES, FINE = np.linspace(-1, 1, 200), np.geomspace(1e-6, 1, 150)
+LINES = {
+    "uniform": (4000 * CENTRES, -2000 * CENTRES**2),
+    "graded": (-5 / FINE, -5 * np.log(FINE)),  # tangents of -5 log x
+    "random": (RNG.normal(size=80) * 30, RNG.normal(size=80) * 30),
+    "equal slopes": (np.repeat([-1.0, 0.0, 2.0], 30), RNG.normal(size=90)),
+    "one": (np.array([3.0]), np.array([1.0])),
+    "parallel": (np.full(40, 2.0), RNG.normal(size=40)),
+}
+
+
+@pytest.mark.parametrize("pairs", [axes_module.MOST_PAIRS, 0], ids=["by pairs", "by bisection"])
+@pytest.mark.parametrize("tail", [1e-3, 1e-12, FLUSHED])
+@pytest.mark.parametrize("name", LINES)
+def test_windows_drop_no_more_than_they_say(name, tail, pairs, monkeypatch):
+    slopes, offsets = LINES[name]
+    monkeypatch.setattr(axes_module, "MOST_PAIRS", pairs)
+    axis = Axis.of(slopes, offsets, tail)
+    edges = np.concatenate([axis.breaks, np.nextafter(axis.breaks, np.inf), np.nextafter(axis.breaks, -np.inf)])
+    middles = (axis.breaks[1:] + axis.breaks[:-1]) / 2
+    queries = np.concatenate([edges, middles, [-1e9, -1.0, 0.0, 1.0, 1e9]])
+    cell = np.searchsorted(axis.breaks, queries, side="right")
+    scores = np.multiply.outer(queries, axis.slopes) + axis.offsets
+    share = np.exp(scores - scores.max(axis=1, keepdims=True))
+    token = np.arange(len(slopes))
+    out = (token < axis.start[cell, None]) | (token >= axis.stop[cell, None])
+    assert ((share * out).sum(axis=1) <= tail * share.sum(axis=1)).all()
+    if name == "uniform" and tail == 1e-3:
+        assert axis.width < 20
+
+
+def product_tokens(sizes, seed=0, outputs=2):
+    """Tokens of a product in random order, with duplicates whose weights are halves of one."""
+    rng = np.random.default_rng(seed)
+    centres = [np.sort(rng.uniform(-1, 1, size)) for size in sizes]
+    sharp = [0.3 * size**2 for size in sizes]
+    grid = np.stack([part.ravel() for part in np.meshgrid(*centres, indexing="ij")], axis=1)
+    slopes, offsets = grid * sharp, -(grid**2 * sharp).sum(axis=1) / 2
+    values = rng.normal(size=(len(grid), outputs))
+    offsets[:3] -= np.log(2)
+    slopes, values = np.vstack([slopes, slopes[:3]]), np.vstack([values, values[:3]])
+    offsets = np.concatenate([offsets, offsets[:3]])
+    order = rng.permutation(len(offsets))
+    return Tokens(slopes[order], offsets[order], values[order])
+
+
+def dense_average(tokens: Tokens, queries: np.ndarray) -> np.ndarray:
+    scores = queries @ tokens.slopes.T + tokens.offsets
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return weights @ tokens.values / weights.sum(axis=1, keepdims=True)
+
+
+def scattered(rank: int, sharpness: float) -> Tokens:
+    rng = np.random.default_rng(rank)
+    centres = rng.uniform(-1, 1, (600, rank))
+    return Tokens(sharpness * centres, -sharpness / 2 * (centres**2).sum(axis=1), rng.normal(size=(600, 1)))
+
+
+BANKS = {
+    "line": (product_tokens([60]), Product),
+    "plane": (product_tokens([30, 25]), Product),
+    "space": (product_tokens([20, 18, 24]), Product),
+    "four axes": (product_tokens([6, 5, 7, 4]), Product),
+    "scattered in two": (scattered(2, 1000.0), Listed),
+    "scattered in three": (scattered(3, 300.0), Listed),
+}
+
+
+@pytest.mark.parametrize("room", [1e-2, 1e-6, 1e-10, 0.0])
+@pytest.mark.parametrize("name", BANKS)
+def test_banks_are_recognised_and_stay_within_their_room(name, room):
+    tokens, kind = BANKS[name]
+    rank = tokens.slopes.shape[1]
+    bank = recognised(tokens, room, np.full(rank, -1.0), np.full(rank, 1.0))
+    if room > 0:
+        assert isinstance(bank, kind)
+    elif rank > 1:
+        assert isinstance(bank, Stream)
+    if room == 1e-2 and name != "four axes":  # axes of six tokens have no windows to speak of
+        assert bank.asked < len(tokens.offsets) / 2
+    rng = np.random.default_rng(1)
+    queries = np.vstack([rng.uniform(-1, 1, (500, rank)), rng.choice([-1.0, 1.0], (20, rank)), np.zeros((1, rank))])
+    if isinstance(bank, Product):  # edges of cells and their neighbours
+        edges = [np.clip(rng.choice(axis.breaks, 60), -1, 1) for axis in bank.axes]
+        edges = np.stack(edges, axis=1)
+        queries = np.vstack([queries, edges, np.nextafter(edges, 2), np.nextafter(edges, -2)])
+    if isinstance(bank, Listed):
+        cuts = bank.leaves.tree.cut[bank.leaves.tree.axis == 0]
+        edges = queries[: len(cuts)].copy()
+        edges[:, 0] = cuts[: len(edges)]
+        queries = np.vstack([queries, edges, np.nextafter(edges, 2), np.nextafter(edges, -2)])
+    queries = np.clip(queries, -1, 1)
+    found = bank(queries)
+    scale = np.abs(tokens.values).max()
+    assert np.abs(found.mean - dense_average(tokens, queries)).max() <= room + 1e-12 * scale  # the yardstick rounds too
+    mass = np.log(found.mass) + found.top
+    scores = queries @ tokens.slopes.T + tokens.offsets
+    assert np.allclose(mass, logsumexp(scores, axis=1), atol=1e-2)
+
+
+@pytest.mark.parametrize("name", BANKS)
+def test_queries_out_of_range_are_answered_too(name):
+    tokens, _ = BANKS[name]
+    rank = tokens.slopes.shape[1]
+    bank = recognised(tokens, 1e-6, np.full(rank, -1.0), np.full(rank, 1.0))
+    queries = np.vstack([np.full((1, rank), 7.0), np.full((1, rank), -1e6), np.full((1, rank), 0.1)])
+    assert np.abs(bank(queries).mean - dense_average(tokens, queries)).max() <= 1e-6
+
+
+@pytest.mark.parametrize("name", BANKS)
+def test_slopes_of_banks_are_derivatives(name):
+    tokens, _ = BANKS[name]
+    rank = tokens.slopes.shape[1]
+    bank = recognised(tokens, 1e-9, np.full(rank, -1.0), np.full(rank, 1.0))
+    queries = np.random.default_rng(0).uniform(-0.9, 0.9, (40, rank))
+    moments, centre, slopes = bank.slopes(queries)
+    assert np.allclose(moments.mean, bank(queries).mean)
+    assert np.allclose(centre, dense_average(replace(tokens, values=tokens.slopes), queries), atol=1e-4)
+    for k in range(rank):
+        step = 1e-6 * np.eye(rank)[k]
+        apart = dense_average(tokens, queries + step) - dense_average(tokens, queries - step)
+        assert np.allclose(slopes[:, k], apart / 2e-6, rtol=1e-4, atol=1e-3)
+
+
+def test_what_is_set_aside_is_part_of_the_bound(compiled):
+    net = compiled(CASES[1], "float64", "cross")
+    certificate = net.certificate
+    assert 0 < certificate.allowance <= 0.01 * certificate.bound
+    assert certificate.bound <= CASES[1].eps
+    assert certificate.bound <= sum(certificate.parts.values()) * (1 + 1e-12)
+    again = certificate.recheck()
+    assert again.allowance == certificate.allowance
+    greedy = replace(certificate, parts={**certificate.parts, "windows": certificate.bound / 2})
+    with pytest.raises(af.ProofFailed):
+        greedy.recheck()
+
+
+def test_files_keep_what_is_set_aside_and_give_the_same_numbers(compiled, tmp_path):
+    for case in (CASES[1], CASES[9]):
+        net = compiled(case, "float64", "cross")
+        net.save(tmp_path / "f.safetensors")
+        again = af.load(tmp_path / "f.safetensors")
+        points = net.domain.unflatten(net.domain.sample(50, np.random.default_rng(0)))
+        assert np.array_equal(net(points), again(points))
+
+
+def test_the_order_of_memory_tokens_does_not_matter(compiled):
+    net = compiled(CASES[1], "float64", "cross")
+    (layer,) = net.network.attention
+    order = np.random.default_rng(0).permutation(len(layer.memory))
+    shuffled = replace(layer, memory=layer.memory[order])
+    layers = tuple(shuffled if isinstance(each, Attention) else each for each in net.network.layers)
+    other = Evaluator(Network(layers, net.network.length), net.domain, net.certificate.allowance)
+    assert [type(bank) for bank in other.banks] == [Product]
+    X = net.domain.sample(100, np.random.default_rng(0))[:, None]
+    assert np.abs(other(X)[:, 0, 0] - net(X[:, 0])).max() <= net.certificate.allowance
+
+
+def test_large_batches_give_what_single_points_give(compiled):
+    net = compiled(CASES[1], "float64", "cross")
+    points = net.domain.sample(40_000, np.random.default_rng(0))  # several blocks, several threads
+    many = net(points)
+    some = np.random.default_rng(1).integers(0, len(points), 50)
+    assert np.array_equal(many[some], [net(points[k]) for k in some])
+
+
+GRADIENTS = [case for case in CASES if case.name not in ("black box", "rectifiers")]
+
+
+@pytest.mark.parametrize("case", GRADIENTS, ids=str)
+def test_gradients_are_those_of_automatic_differentiation(case, compiled):
+    net = compiled(case)
+    points = net.domain.unflatten(net.domain.sample(5, np.random.default_rng(0)))
+    found = net.grad(points)
+    assert found.shape == (5, *net.output_shape, *net.domain.shape)
+    module = net.to_torch()
+    for point, slopes in zip(points, found, strict=True):
+        wanted = torch.autograd.functional.jacobian(lambda x: module(x[None])[0], torch.tensor(point)).numpy()
+        scale = max(1.0, float(np.abs(wanted).max()))
+        # windows leave out a share of the mass: slopes may move by that share times the spread of slopes and values
+        assert np.abs(slopes - wanted.reshape(slopes.shape)).max() <= (1e-8 + 10 * net.certificate.allowance) * scale
+
+
+def test_one_gradient_or_many_and_single_variables():
+    net = af.compile("sin(3*x)", domain=(-1, 1), eps=1e-8)
+    points = np.linspace(-1, 1, 11)
+    assert net.grad(points).shape == (11,)
+    assert np.ndim(net.grad(0.5)) == 0
+    assert np.abs(net.grad(points) - 3 * np.cos(3 * points)).max() < 1e-5
+    with pytest.raises(af.InputError, match="must lie in"):
+        net.grad(2.0)
+
+
+def test_nothing_is_compiled_or_loaded_before_the_first_call():
+    code = "import sys, attnfun as af; af.compile('sin(x)', (0, 1), 0.1); print('numba' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
