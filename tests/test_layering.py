@@ -22,6 +22,7 @@ ORDER = [
     "kernels",
     "constructions",
     "certificates",
+    "planner",
     "compiled",
     "plots",
     "pipeline",

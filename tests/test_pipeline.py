@@ -114,6 +114,55 @@ def test_the_cheapest_construction_is_chosen():
         af.compile(np.sin, (0, 1), 0.1, lipschitz=1.0, construction="spectral")
 
 
+@pytest.mark.parametrize(
+    ("formula", "chosen", "tokens"),
+    [
+        ("tanh(5*x)*tanh(3*y)", "spectral", 4),  # a product of two exact heads
+        ("cos(3*x + 5*y)", "circuit", 12),  # one function of one form
+        ("exp(x)*sin(y) + abs(x - y)", "circuit", 60),  # kinks and products in two variables
+        ("max(x, y)", "circuit", 1),
+    ],
+)
+def test_structure_is_found_and_used(formula, chosen, tokens):
+    net = af.compile(formula, {"x": (-1, 1), "y": (-1, 1)}, 1e-5)
+    assert net.construction == chosen
+    assert net.network.tokens <= tokens
+    assert net.certificate.proved
+
+
+def test_the_summary_says_what_was_considered(tmp_path):
+    net = af.compile("abs(sin(3*x))*exp(x/2)", LINE, 1e-3)
+    names = [each.construction for each in net.alternatives]
+    assert names[0] == net.construction == "spectral"
+    assert net.alternatives[0].verdict == "chosen"
+    assert net.alternatives[0].tokens == net.network.tokens
+    assert {"circuit", "grid"} <= set(names[1:])
+    assert all(each.tokens >= net.network.tokens for each in net.alternatives[1:])
+    assert "circuit (" in str(net.summary())
+    net.save(tmp_path / "f.safetensors")
+    assert af.load(tmp_path / "f.safetensors").alternatives == net.alternatives
+
+
+def test_a_choice_that_misses_gives_way_to_the_next():
+    net = af.compile("sqrt(x**2 + y**2)", {"x": (-1, 1), "y": (-1, 1)}, 1e-3)
+    assert net.certificate.proved
+    alone = af.compile("sin(x)", LINE, 1e-3, construction="grid")
+    assert [each.construction for each in alone.alternatives] == ["grid"]
+
+
+def test_sums_of_functions_of_one_form_are_one_head():
+    net = af.compile("sin(x + y) + exp(x + y) + 2*x + z**2", dict.fromkeys("xyz", (-1, 1)), 1e-6)
+    assert net.construction == "circuit"
+    assert net.network.heads == 2
+
+
+def test_an_estimate_says_what_it_is_worth():
+    net = af.compile("sin(3*x)", LINE, 1e-3, proof=False)
+    (note,) = net.certificate.assumptions
+    assert "random points that the construction has not seen" in note
+    assert "confidence 99.9%" in note
+
+
 def test_axes_get_tokens_by_how_much_the_target_varies():
     net = af.compile("10*x + 0.1*y", {"x": (0, 1), "y": (0, 1)}, 0.5, construction="grid")
     centres = net.network.attention[0].keys()[0]

@@ -19,6 +19,7 @@ from .domain import Box, Outside
 from .errors import FileFormatError, InputError
 from .kernels import evaluator, gradient
 from .network import Network, storage
+from .planner import Alternative
 from .targets import restore
 from .targets.regions import restore_domain
 
@@ -52,6 +53,8 @@ class Summary:
     """Memory tokens the paper's own bound asks for at the same eps."""
     figures: dict[str, float]
     """The construction's own resources: sharpness beta, number of cells, ..."""
+    alternatives: tuple[Alternative, ...] = ()
+    """What the planner chose from, the choice first, each with its verdict."""
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as a dict."""
@@ -59,10 +62,11 @@ class Summary:
 
     def __str__(self) -> str:
         fields = {**self.as_dict(), **self.figures}
-        del fields["figures"]
+        del fields["figures"], fields["alternatives"]
         rows = [(name.replace("_", " "), value) for name, value in fields.items() if value is not None]
         lines = [f"{name:>20}  {_shown(value)}" for name, value in rows]
-        return "\n".join([*lines, f"{'side by side':>20}  {self.side_by_side}"])
+        lines.append(f"{'side by side':>20}  {self.side_by_side}")
+        return "\n".join(lines + [f"{'considered':>20}  {each}" for each in self.alternatives])
 
     @property
     def side_by_side(self) -> str:
@@ -96,6 +100,8 @@ class Compiled:
     outside: Outside = "raise"
     paper_bound: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
+    alternatives: tuple[Alternative, ...] = ()
+    """What the planner chose from, the choice first."""
 
     @property
     def domain(self) -> Box:
@@ -155,6 +161,7 @@ class Compiled:
             paper_bound=self.paper_bound,
             paper_tokens=self.paper_tokens,
             figures=self.figures,
+            alternatives=self.alternatives,
         )
 
     def to_torch(self) -> Any:
@@ -227,6 +234,7 @@ class Compiled:
             "paper_bound": self.paper_bound,
             "paper_tokens": self.paper_tokens,
             "figures": self.figures,
+            "alternatives": [asdict(each) for each in self.alternatives],
             "outside": self.outside,
         }
         storage.write(path, tensors, description)
@@ -271,6 +279,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             paper_bound=data.get("paper_bound"),
             paper_tokens=data["paper_tokens"],
             figures=data.get("figures", {}),
+            alternatives=tuple(Alternative(**each) for each in data.get("alternatives", [])),
             outside=data["outside"],
         )
     except (KeyError, TypeError, ValueError) as reason:

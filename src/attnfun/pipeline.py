@@ -1,4 +1,4 @@
-"""From a function and a tolerance to a network and a proof. `compile` and `pursue` are the architecture."""
+"""From a function and a tolerance to a network and a proof. The body of `compile` is the architecture."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from threadpoolctl import threadpool_limits
 
 from .certificates import Claim, Effort, Progress, certify
 from .compiled import Compiled
-from .constructions import Construction, Plan, Wish, candidates
+from .constructions import Construction, Wish, candidates
 from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .kernels import allowance_for
 from .network import DTYPES
+from .planner import Attempt, Queue
 from .targets import Target, as_target
 from .targets.defects import jumps, refuse_defects
 
@@ -92,43 +93,25 @@ def compile(
     goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
     refuse_defects(goal, ask.largest_jump)
 
-    misses = []
-    for theorem in ranked(candidates(construction, goal), goal, ask):
+    queue = Queue(first_attempts(candidates(construction, goal), goal, ask), ask.budget)
+    while attempt := queue.cheapest():
+        result = _realise(ask, goal, attempt, queue.share)
+        if ask.eps is None or result.certificate.bound <= ask.eps:
+            return replace(result, alternatives=queue.alternatives(attempt))
         try:
-            return pursue(theorem, goal, ask)
+            queue.waiting.append(_closer(ask.eps, ask, goal, attempt, result))
         except ToleranceNotMet as miss:
-            misses.append(miss)
-    raise min(misses, key=lambda miss: miss.best.certificate.bound if miss.best else math.inf)
+            queue.drop(attempt, miss)
+    raise _best_miss(ask, goal, queue)
 
 
-def ranked(theorems: list[Construction], target: Target, ask: Request) -> list[Construction]:
-    """Cheapest first: by tokens among those whose plan promises the tolerance, then the others."""
+def first_attempts(theorems: list[Construction], target: Target, ask: Request) -> list[Attempt]:
+    """Forecasts of all constructions that know the options and, in L_p, bear the target's jumps."""
     aim = ask.first_aim(target.domain)
     theorems = [theorem for theorem in theorems if theorem.options >= set(ask.options)] or theorems
     if len(theorems) > 1 and ask.norm != "inf" and aim is not None and jumps(target, aim):
         theorems = [theorem for theorem in theorems if theorem.serves_jumps]
-    if len(theorems) == 1:
-        return theorems
-    plans = [theorem.plan(target, ask.wish(theorem, aim)) for theorem in theorems]
-    promised = [aim is None or plan.promised <= aim for plan in plans]
-    order = sorted(range(len(plans)), key=lambda k: (not promised[k], plans[k].tokens))
-    return [theorems[k] for k in order]
-
-
-def pursue(theorem: Construction, target: Target, ask: Request) -> Compiled:
-    """Plan, build and certify, aiming closer until the certificate meets the tolerance."""
-    aim, last = ask.first_aim(target.domain), None
-    while True:
-        plan = theorem.plan(target, ask.wish(theorem, aim))
-        if plan.tokens > ask.budget:
-            raise _over_budget(ask, target, theorem, plan)
-        result = _realise(ask, target, theorem, plan)
-        if ask.eps is None or result.certificate.bound <= ask.eps:
-            return result
-        if plan.limit * ask.scale(target.domain) > ask.eps:
-            limit = f"In {ask.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
-            raise _missed(ask, result, f"{limit}: use a larger eps, or stay away from the edge of a natural domain")
-        aim, last = _closer(ask.eps, ask, theorem, result, last) * (aim or ask.eps), result
+    return [Attempt.at(theorem, target, ask.wish(theorem, aim), planned=len(theorems) == 1) for theorem in theorems]
 
 
 @dataclass(frozen=True)
@@ -196,8 +179,9 @@ class Request:
         return max(self.effort.time_limit - (time.monotonic() - self.began), LEAST_TIME)
 
 
-def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) -> Compiled:
-    """Build the planned network and certify it."""
+def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0) -> Compiled:
+    """Build the planned network and certify it, in a share of the time left."""
+    theorem, plan = attempt.theorem, attempt.settled
     network, scale = theorem.build(target, plan, ask.dtype), ask.scale(target.domain)
     certificate = certify(
         Claim.about(target, network),
@@ -205,7 +189,7 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
         norm=float(ask.norm),
         proof=ask.proof,
         seed=ask.seed,
-        effort=replace(ask.effort, time_limit=ask.time_left),
+        effort=replace(ask.effort, time_limit=max(share * ask.time_left, LEAST_TIME)),
     )
     certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
     return Compiled(
@@ -222,8 +206,12 @@ def _realise(ask: Request, target: Target, theorem: Construction, plan: Plan) ->
     )
 
 
-def _closer(eps: float, ask: Request, theorem: Construction, result: Compiled, last: Compiled | None) -> float:
-    """The factor by which the next attempt aims closer, or the reason why there is none."""
+def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: Compiled) -> Attempt:
+    """The attempt that aims closer, or the reason why there is none."""
+    theorem, plan, last = attempt.theorem, attempt.settled, attempt.last
+    if plan.limit * ask.scale(target.domain) > eps:
+        limit = f"In {ask.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
+        raise _missed(ask, result, f"{limit}: use a larger eps, or stay away from the edge of a natural domain")
     certificate, rounding = result.certificate, _rounding(result)
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
@@ -233,7 +221,8 @@ def _closer(eps: float, ask: Request, theorem: Construction, result: Compiled, l
     if last is not None and certificate.found > max(eps, STALLED * last.certificate.found):
         limits = f"it is at the limits of {ask.dtype}, or the target jumps somewhere"
         raise _missed(ask, result, f"The error does not fall with more tokens: {limits}")
-    return min(0.8, max(0.2, MARGIN * eps / certificate.bound))
+    aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
+    return Attempt.at(theorem, target, ask.wish(theorem, aim), last=result, planned=True)
 
 
 def _rounding(result: Compiled) -> float:
@@ -251,18 +240,27 @@ def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
     )
 
 
-def _over_budget(ask: Request, target: Target, theorem: Construction, plan: Plan) -> ToleranceNotMet:
+def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet:
+    """The closest result, or what the cheapest construction would take."""
+    misses = [miss for _, miss in queue.dropped if miss]
+    if misses:
+        return min(misses, key=lambda miss: miss.best.certificate.bound)
+    return _over_budget(ask, target, min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank))
+
+
+def _over_budget(ask: Request, target: Target, attempt: Attempt) -> ToleranceNotMet:
     """The error for a tolerance beyond the budget, with the best network within it (estimated only)."""
+    theorem, tokens = attempt.theorem, attempt.tokens
     if "tokens" not in theorem.options:
         return ToleranceNotMet(
-            f"the construction {theorem.name} needs {plan.tokens} tokens for this target",
+            f"the construction {theorem.name} needs {tokens} tokens for this target",
             got=f"budget={ask.budget}",
             remedy="Raise budget=.",
         )
     within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
-    best = _realise(within, target, theorem, theorem.plan(target, within.wish(theorem, None)))
+    best = _realise(within, target, Attempt.at(theorem, target, within.wish(theorem, None), planned=True))
     return ToleranceNotMet(
-        f"eps={ask.eps:g} needs about {plan.tokens:.6g} tokens with the construction {theorem.name}",
+        f"eps={ask.eps:g} needs about {tokens:.6g} tokens with the construction {theorem.name}",
         got=f"budget={ask.budget}, with which the {best.certificate.headline}",
         remedy="Raise budget=, relax eps=, or shrink the domain.",
         best=best,

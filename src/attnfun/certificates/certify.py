@@ -20,7 +20,7 @@ from .planes import bound_by_planes
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
 from .rounding import ARITHMETIC
-from .search import largest_error, mean_error
+from .search import largest_error, mean_error, worth
 from .structure import bound_by_structure
 from .wiring import bound_by_circuit
 
@@ -69,7 +69,10 @@ def certify(
             bound=found,
             status=Status.ESTIMATED,
             parts={"construction": found},
-            assumptions=target.assumptions if target.status is Status.ESTIMATED else (),
+            assumptions=(
+                *(target.assumptions if target.status is Status.ESTIMATED else ()),
+                *((worth(_points(claim.network)),) if isinf(norm) and spent else ()),
+            ),
             found=found,
             effort={"boxes": 0, "points": spent},
             **common,
@@ -156,9 +159,14 @@ def _data_scores(network: Network) -> int:
     return most
 
 
+def _points(network: Network) -> int:
+    """Random points that the search begins with."""
+    return max(64, min(SEARCH_POINTS, SEARCH_WORK // max(network.tokens, _data_scores(network), 1)))
+
+
 def _search(target: Target, claim: Claim, norm: float, seed: int) -> tuple[float, int]:
     """The error found with points; nothing where the target's values are not at hand."""
-    points = max(64, min(SEARCH_POINTS, SEARCH_WORK // max(claim.network.tokens, _data_scores(claim.network), 1)))
+    points = _points(claim.network)
     try:
         if isinf(norm):
             found, _, spent = largest_error(target, claim.network, points, seed)

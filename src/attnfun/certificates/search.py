@@ -1,8 +1,16 @@
-"""Look for the largest error with points, not boxes: random, corners, then climbing from the worst."""
+"""Look for the largest error with points, not boxes: random, corners, then climbing from the worst.
+
+**What an estimate is worth.** The random points depend on the seed and the weights, so no construction has seen them.
+Let M be the largest error at n of them, and q the fraction of the domain on which the error exceeds M. Were q larger
+than `log(1/δ)/n`, all n points would have missed that set, which has probability `(1 - q)^n < e^{-qn} < δ`. So with
+confidence `1 - δ`, errors above M occupy less than `log(1/δ)/n` of the domain.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from itertools import product
+from math import log
 
 import numpy as np
 import numpy.typing as npt
@@ -10,12 +18,31 @@ import numpy.typing as npt
 from ..backends.numpy import run
 from ..domain import Box
 from ..network import Network
+from ..network.storage import pack
 from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
 CLIMBERS = 32
 CLIMBS = 20
+DOUBT = 1e-3
+"""δ."""
+
+
+def worth(points: int) -> str:
+    """What an estimate from so many random points says."""
+    return (
+        f"estimated from {points} random points that the construction has not seen, and by search from the worst; "
+        f"larger errors occupy less than {log(1 / DOUBT) / points:.2g} of the domain (confidence {1 - DOUBT:.1%})"
+    )
+
+
+def unseen(network: Network, seed: int) -> np.random.Generator:
+    """Random numbers that depend on the seed and on every weight."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(pack(network)[0].items()):
+        digest.update(name.encode() + tensor.tobytes())
+    return np.random.default_rng([seed, int.from_bytes(digest.digest()[:8], "big")])
 
 
 def network_rows(network: Network, rows: Floats) -> Floats:
@@ -25,7 +52,7 @@ def network_rows(network: Network, rows: Floats) -> Floats:
 
 def largest_error(target: Target, network: Network, points: int, seed: int) -> tuple[float, Floats, int]:
     """(largest error found, where (D,), points evaluated); deterministic for a seed."""
-    rng, domain = np.random.default_rng(seed), target.domain
+    rng, domain = unseen(network, seed), target.domain
     low, high = domain.lo.ravel(), domain.hi.ravel()
 
     def error(rows: Floats) -> Floats:
@@ -54,7 +81,7 @@ def largest_error(target: Target, network: Network, points: int, seed: int) -> t
 
 def mean_error(target: Target, network: Network, points: int, seed: int, norm: float) -> float:
     """The L_p error, estimated from random points of the enclosing box; those outside the domain count as zero."""
-    rows = Box.sample(target.domain, points, np.random.default_rng(seed))  # (P, D)
+    rows = Box.sample(target.domain, points, unseen(network, seed))  # (P, D)
     error, inside = np.zeros(len(rows)), target.domain.contains(rows)
     if inside.any():
         rows = rows[inside]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from ..targets import Target
-from .base import Construction, Plan, Wish
+from .base import Construction, Forecast, Plan, Wish
 from .circuit import CircuitConstruction
 from .cross import CrossConstruction
 from .grid import GridConstruction
@@ -35,7 +35,7 @@ REGISTRY: dict[str, Construction] = {
 }
 """Every construction by its public name."""
 
-__all__ = ["REGISTRY", "Construction", "Plan", "Wish", "candidates"]
+__all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "Wish", "candidates"]
 
 
 def candidates(name: str, target: Target) -> list[Construction]:
@@ -43,7 +43,7 @@ def candidates(name: str, target: Target) -> list[Construction]:
     if name == "auto":
         serving = [construction for construction in REGISTRY.values() if construction.fits(target)]
         specialists = [construction for construction in serving if type(target) in construction.made_for]
-        return specialists or [construction for construction in serving if construction.automatic]
+        return specialists or [construction for construction in serving if construction.rivals(target)]
     if name not in REGISTRY:
         raise InputError(f"construction must be auto or one of {', '.join(REGISTRY)}", got=repr(name))
     if not REGISTRY[name].fits(target):

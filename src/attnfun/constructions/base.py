@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
@@ -38,6 +39,8 @@ class Plan:
     (a bound on the largest error is one)."""
     details: Any
     """Whatever the construction needs to build it."""
+    depth: int = 1
+    """Attention layers."""
     expected: float | None = None
     """The error that the sizes were chosen for, where the bound is known to be pessimistic."""
     paper_bound: float | None = None
@@ -53,8 +56,19 @@ class Plan:
         return self.a_priori if self.expected is None else self.expected
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What a plan will take, before it is worked out."""
+
+    tokens: int
+    """Rather too few than too many."""
+    depth: int
+    plan: Callable[[], Plan]
+    """Works it out."""
+
+
 class Construction(ABC):
-    """One theorem, one file. `plan` is cheap and says the size; `build` writes the weights."""
+    """One theorem, one file. `forecast` is quick, `plan` says the size, `build` writes the weights."""
 
     name: ClassVar[str]
     theorem: ClassVar[str]
@@ -81,6 +95,16 @@ class Construction(ABC):
     def fits(self, target: Target) -> bool:
         """Does it know the kind of domain, and serve the target?"""
         return type(target.domain) in self.domains and self.serves(target)
+
+    def rivals(self, target: Target) -> bool:
+        """Should "auto" consider it? Not if another construction would build the same network."""
+        del target
+        return self.automatic
+
+    def forecast(self, target: Target, wish: Wish) -> Forecast:
+        """The size of the plan; here the plan itself, for constructions that work it out quickly."""
+        plan = self.plan(target, wish)
+        return Forecast(plan.tokens, plan.depth, lambda: plan)
 
     @abstractmethod
     def plan(self, target: Target, wish: Wish) -> Plan:

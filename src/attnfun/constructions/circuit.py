@@ -27,11 +27,12 @@ from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
-from ..pieces.banks import Bank, bank_for
+from ..pieces.banks import MOST, Bank, bank_of, search_for
+from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target, Unanswerable
 from ..targets.circuits import Budget, Circuit, Linear, Unit
-from .base import Construction, Plan, Wish
+from .base import Construction, Forecast, Plan, Wish
 from .heads import DEAD
 from .sharpness import RECTIFIER
 
@@ -54,11 +55,7 @@ class Heads:
     @property
     def tokens(self) -> int:
         """Memory tokens over heads and layers."""
-        total = 0
-        for level in levels(self.circuit):
-            sizes = [self.banks[k].tokens.size if k in self.banks else 1 for k in level]
-            total += len(level) * max(sizes)
-        return total
+        return _total(self.circuit, {number: bank.tokens.size for number, bank in self.banks.items()})
 
 
 class CircuitConstruction(Construction):
@@ -74,17 +71,30 @@ class CircuitConstruction(Construction):
         except Unanswerable:
             return False
 
+    def rivals(self, target: Target) -> bool:
+        """Not for one smooth function of one variable, which is one bank by any name."""
+        return target.domain.size > 1 or not target.circuit().alone
+
+    def forecast(self, target: Target, wish: Wish) -> Forecast:
+        """Banks without polish, less what polish is known to save."""
+        if wish.aim is None:
+            return super().forecast(target, wish)
+        sizing = _Sizing.of(target.circuit(), wish.aim, wish.dtype)
+        return Forecast(sizing.outlook(), len(levels(sizing.circuit)), lambda: self._plan(sizing))
+
     def plan(self, target: Target, wish: Wish) -> Plan:
         """Equal shares of the tolerance for all heads."""
         if wish.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
-        circuit = target.circuit()
-        budget = circuit.budget(wish.aim, FINEST * 2.0 ** -BITS[wish.dtype])
-        heads = sized(circuit, budget, wish.dtype)
+        return self._plan(_Sizing.of(target.circuit(), wish.aim, wish.dtype))
+
+    def _plan(self, sizing: _Sizing) -> Plan:
+        circuit, budget, heads = sizing.circuit, sizing.budget, sizing.heads()
         figures = {"depth": float(max(circuit.depth)), "units": float(len(circuit.units))}
         errors = [bank.error * budget.reach[number] for number, bank in heads.banks.items()]
         errors += [RECTIFIER / sharp * budget.reach[number] for number, sharp in heads.sharpness.items()]
-        return Plan(heads.tokens, float(sum(errors)), heads, figures=figures, limit=budget.least)
+        depth = len(levels(circuit))
+        return Plan(heads.tokens, float(sum(errors)), heads, depth, figures=figures, limit=budget.least)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Levels one after the other, then the outputs."""
@@ -97,34 +107,62 @@ class CircuitConstruction(Construction):
         return paper_tokens(target.domain, slope, eps)
 
 
-def sized(circuit: Circuit, budget: Budget, dtype: str) -> Heads:
-    """A bank for every distinct function and range, to the tightest tolerance that any of its units needs."""
-    groups: dict[object, list[int]] = {}
-    for number, unit in enumerate(circuit.units):
-        groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
-    banks, sharpness = dict[int, Bank](), dict[int, float]()
-    for members in groups.values():
-        unit, share = circuit.units[members[0]], float(budget.shares[members].min())
-        if unit.bends:
-            sharpness |= dict.fromkeys(members, float(2.0 ** np.ceil(np.log2(RECTIFIER / share))))
-        else:
-            banks |= dict.fromkeys(members, _bank(unit, share, float(budget.off[members].max()), dtype))
-    return Heads(circuit, banks, sharpness)
+@dataclass(frozen=True, eq=False)
+class _Sizing:
+    """A search for every distinct function and range, to the tightest tolerance that any of its units needs."""
+
+    circuit: Circuit
+    budget: Budget
+    dtype: str
+    searches: dict[int, Search]
+    """By unit; units with one bank share theirs."""
+    sharpness: dict[int, float]
+
+    @classmethod
+    def of(cls, circuit: Circuit, aim: float, dtype: str) -> _Sizing:
+        """Equal shares for all units."""
+        budget = circuit.budget(aim, FINEST * 2.0 ** -BITS[dtype])
+        groups: dict[object, list[int]] = {}
+        for number, unit in enumerate(circuit.units):
+            groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
+        searches, sharpness = dict[int, Search](), dict[int, float]()
+        for members in groups.values():
+            unit, share = circuit.units[members[0]], float(budget.shares[members].min())
+            if unit.bends:
+                sharpness |= dict.fromkeys(members, float(2.0 ** np.ceil(np.log2(RECTIFIER / share))))
+            else:
+                care = THOROUGH if circuit.alone else QUICK
+                search = _search(unit, share, float(budget.off[members].max()), dtype, care)
+                searches |= dict.fromkeys(members, search)
+        return cls(circuit, budget, dtype, searches, sharpness)
+
+    def outlook(self) -> int:
+        """Tokens that will do at the least."""
+        return _total(self.circuit, {number: search.outlook(MOST) for number, search in self.searches.items()})
+
+    def heads(self) -> Heads:
+        """The banks, searched for."""
+        banks = {id(search): bank_of(search, self.dtype) for search in set(self.searches.values())}
+        return Heads(self.circuit, {k: banks[id(search)] for k, search in self.searches.items()}, self.sharpness)
 
 
-def _bank(unit: Unit, aim: float, off: float, dtype: str) -> Bank:
-    """A bank for the unit's function on the range of its argument and `off` beyond.
+def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care) -> Search:
+    """For a bank for the unit's function on the range of its argument and `off` beyond.
 
     Where the function is not defined beyond an end, it stays as it is at the end.
     """
     off = min(off, WIDEST * (unit.high - unit.low))
-    low, high = unit.low - off, unit.high + off
     clips = unit.clips(off)
 
     def function(points: Floats) -> Floats:
         return unit.function(np.clip(points, *clips))
 
-    return bank_for(function, low, high, aim, dtype=dtype)
+    return search_for(function, unit.low - off, unit.high + off, aim, dtype=dtype, care=care)
+
+
+def _total(circuit: Circuit, sizes: dict[int, int]) -> int:
+    """Memory tokens over heads and layers: in a layer, all heads have as many as the largest; rectifiers one."""
+    return sum(len(level) * max(sizes.get(k, 1) for k in level) for level in levels(circuit))
 
 
 def levels(circuit: Circuit) -> list[list[int]]:

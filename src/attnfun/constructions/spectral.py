@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 from typing import ClassVar
 
@@ -36,10 +37,10 @@ from ..pieces.parts import Part, parts_of
 from ..pieces.singularities import Line, survey
 from ..pieces.slices import Slices, sliced
 from ..pieces.slopes import paper_tokens, sampled_slopes
-from ..targets import Target
+from ..targets import Target, Unanswerable
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
-from .base import Construction, Plan, Wish
+from .base import Construction, Forecast, Plan, Wish
 from .heads import Corner, Head, assembled
 from .sharpness import RECTIFIER
 
@@ -101,12 +102,27 @@ class SpectralConstruction(Construction):
         """Few variables; not what is only declared (nothing is proved of solved values then) or linear in pieces."""
         return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz | PiecewiseLinear)
 
+    def rivals(self, target: Target) -> bool:
+        """Not for a formula that is one smooth function of one affine form: circuits know that form exactly."""
+        try:
+            return target.domain.size == 1 or not target.circuit().alone
+        except Unanswerable:
+            return True
+
+    def forecast(self, target: Target, wish: Wish) -> Forecast:
+        """What potentials need without polish, less what polish is known to save."""
+        planner = _Planner(target, wish)
+        return Forecast(planner.outlook(), planner.depth, lambda: self._plan(planner))
+
     def plan(self, target: Target, wish: Wish) -> Plan:
         """The fewest tokens per axis that follow random lines to within a share of the aim."""
-        planner = _Planner(target, wish)
+        return self._plan(_Planner(target, wish))
+
+    def _plan(self, planner: _Planner) -> Plan:
         summands, errors = zip(*planner.summands(), strict=True)
         heads = sum(summand.heads for summand in summands)
-        return Plan(heads * max(summand.size // summand.heads for summand in summands), sum(errors), summands)
+        tokens = heads * max(summand.size // summand.heads for summand in summands)
+        return Plan(tokens, sum(errors), summands, planner.depth)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Solve for the values and put the heads together."""
@@ -137,15 +153,33 @@ class _Planner:
             self.aim = PROVABLE[target.domain.size - 1] * wish.aim
         self.dtype = wish.dtype
 
+    @cached_property
+    def searches(self) -> list[tuple[Summand, list[Search]]]:
+        """The pieces of all parts, with a search for each coordinate."""
+        pieces = [piece for part in parts_of(self.target, UNSEEN * self.aim) for piece in self.pieces(part)]
+        aims = [self.aim * SHARES[piece.part.rank - 1] / len(pieces) for piece in pieces]
+        return [
+            (piece, [self.search(piece.part, k, aim, len(pieces)) for k in range(piece.part.rank)])
+            for piece, aim in zip(pieces, aims, strict=True)
+        ]
+
+    @property
+    def depth(self) -> int:
+        """Attention layers: corners take one of their own."""
+        return 1 + any(piece.start or piece.end for piece, _ in self.searches)
+
+    def outlook(self) -> int:
+        """Tokens that will do at the least."""
+        if self.tokens is not None:
+            return self.tokens
+        return len(self.searches) * max(prod(search.outlook(LARGEST) for search in found) for _, found in self.searches)
+
     def summands(self) -> Iterator[tuple[Summand, float]]:
         """The summands of the target, each with the error it is expected to have."""
-        pieces = [piece for part in parts_of(self.target, UNSEEN * self.aim) for piece in self.pieces(part)]
-        for piece in pieces:
-            aim = self.aim * SHARES[piece.part.rank - 1] / len(pieces)
-            most = LARGEST
+        for piece, searches in self.searches:
+            aim, most = searches[0].aim, LARGEST
             if self.tokens is not None:
-                most = max(1, int((self.tokens // len(pieces)) ** (1 / piece.part.rank) * (1 + 1e-12)))
-            searches = [self.search(piece.part, k, aim, len(pieces)) for k in range(piece.part.rank)]
+                most = max(1, int((self.tokens // len(self.searches)) ** (1 / piece.part.rank) * (1 + 1e-12)))
             fits = [search.smallest(most) if self.tokens is None else search.sized(most) for search in searches]
             error = max(error for _, error in fits)
             whole = replace(piece, axes=tuple(axis for axis, _ in fits))

@@ -55,11 +55,23 @@ def bank_for(
     (True, True)
     """
 
+    return bank_of(search_for(function, low, high, aim, dtype=dtype, care=care), dtype)
+
+
+def search_for(
+    function: Callable[[Floats], Floats], low: float, high: float, aim: float, *, dtype: str, care: Care
+) -> Search:
+    """The search for such a bank, not yet begun."""
+
     def line(points: Floats) -> Floats:
         return np.asarray(function(points), dtype=np.float64).reshape(len(points), -1)
 
     seen = survey(line, low, high, aim)
-    search = Search(line, seen.mesh(), aim, dtype, RIDGE * aim / seen.scale, alone=True, care=care)
+    return Search(line, seen.mesh(), aim, dtype, RIDGE * aim / seen.scale, alone=True, care=care)
+
+
+def bank_of(search: Search, dtype: str) -> Bank:
+    """The bank that a search finds."""
     axis, error = search.smallest(MOST)
     (axis,) = representable((axis,), dtype)
-    return Bank(axis.tokens, axis.solved(line(axis.samples)), axis.origin, error)
+    return Bank(axis.tokens, axis.solved(search.line(axis.samples)), axis.origin, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ STARTS = ((0.5, 3), (1.0, 1), (0.3, 3), (0.5, 2))
 FEW, FEW_STARTS = 6, ((0.3, 2), (0.5, 1), (1.0, 1), (0.2, 3))
 """The same below so many tokens."""
 TINY = (1, 2, 3)
-"""Sizes always tried: some functions are heads of two tokens."""
+"""Sizes always tried."""
 SMALLEST, GROWTH, SHARE = 8, 1.25, 0.45
 """Unpolished sizes grow from here by this factor; polished ones are tried from this share of what was needed."""
 LARGEST = 96
@@ -125,18 +126,31 @@ class Search:
 
     def smallest(self, most: int) -> tuple[Axis, float]:
         """The smallest axis found that reaches the aim, or the best one with at most `most` tokens, and its error."""
-        tried = list[Fit]()
-        for size in TINY[:most]:
-            tried.append(self.polished(size))
-            if tried[-1].error <= self.aim:
-                return self.axis(tried[-1]), tried[-1].error
-        tried.append(self.unpolished(most))
+        tried = self.tiny(most)
+        if tried[-1].error <= self.aim:
+            return self.axis(tried[-1]), tried[-1].error
+        tried = [*tried, self.unpolished(most)]
         size = max(TINY[-1] + 1, min(int(SHARE * tried[-1].tokens.size), LARGEST // 2))
         while size <= most:
             tried.append(self.polished(size))
             size = self.next_size(tried, most)
         best = min(tried, key=self.preference)
         return self.axis(best), best.error
+
+    def outlook(self, most: int) -> int:
+        """About the fewest tokens that polishing will get along with; quick."""
+        last = self.tiny(most)[-1]
+        return last.tokens.size if last.error <= self.aim else max(2, int(SHARE * self.unpolished(most).tokens.size))
+
+    @cache  # noqa: B019 - a search lives no longer than its plan
+    def tiny(self, most: int) -> list[Fit]:
+        """The smallest sizes, until one of them reaches the aim: some functions are heads of two tokens."""
+        tried = list[Fit]()
+        for size in TINY[:most]:
+            tried.append(self.polished(size))
+            if tried[-1].error <= self.aim:
+                break
+        return tried
 
     def preference(self, fit: Fit) -> tuple[bool, float]:
         """Fits that reach the aim come first, by their size; then the others, by their error."""
@@ -164,6 +178,7 @@ class Search:
         best = min(fit.error for fit in tried)
         return best < min(CONVERGING * np.abs(self.values).max(), *(fit.error for fit in tried[-PATIENCE:]))
 
+    @cache  # noqa: B019 - a search lives no longer than its plan
     def unpolished(self, most: int) -> Fit:
         """The smallest bank whose potential needs no polish, or the best one if errors stop falling."""
         tried, size = list[Fit](), min(SMALLEST, most)

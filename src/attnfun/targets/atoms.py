@@ -85,6 +85,10 @@ class Atoms:
             total = _sum(total, part.scaled(coefficient, ZERO))
         return self._root(next(iter(linear.terms))), total
 
+    def uses(self, atom: int) -> int:
+        """Units whose argument the atom is part of."""
+        return sum(atom in unit.argument.terms for unit in self.units)
+
     def depth(self, linear: Linear) -> int:
         """Units in the longest chain below a form."""
         return max((self._atom_depth(atom) for atom in linear.terms), default=0)

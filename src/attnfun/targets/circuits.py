@@ -136,6 +136,11 @@ class Circuit:
         return len(self.low)
 
     @property
+    def alone(self) -> bool:
+        """Is it one smooth function of one affine form?"""
+        return len(self.units) == 1 and not self.units[0].bends
+
+    @property
     def frame(self) -> Frame:
         """Ranges of all atoms."""
         return self._frame

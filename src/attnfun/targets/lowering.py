@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from ..interval import Interval
 from .atoms import Atoms
 from .base import Unanswerable
-from .circuits import ONE, Circuit, Linear, Unit
+from .circuits import ONE, ZERO, Circuit, Linear, Unit
 from .composites import Composite
 from .cover import Cover
 from .expression import Expression, enclosed_constant
@@ -70,8 +70,23 @@ class _Lowering:
         for number, node in enumerate(self.program.nodes):
             self.values.append(self._value(number, node))
             self.atoms.learn(self.values[-1], self.cover.range(number))
-        outputs = [self.values[k] for k in self.program.outputs]
+        outputs = [self._gathered(self.values[k]) for k in self.program.outputs]
         return _pruned(Circuit(self.low, self.high, tuple(self.atoms.units), tuple(outputs), self.cover.defined))
+
+    def _gathered(self, output: Linear) -> Linear:
+        """Units of an output that are functions of one form become one, unless they are of use elsewhere."""
+        forms: dict[object, Linear] = {}
+        for atom, coefficient in output.terms.items():
+            form, _ = self.atoms.support(Linear.atom(atom))
+            term = Linear(ZERO, {atom: coefficient})
+            key = form.key if self.atoms.uses(atom) == 0 else atom
+            forms[key] = forms[key].plus(term) if key in forms else term
+        total = Linear(output.constant, {})
+        for part in forms.values():
+            form, function = self.atoms.support(part)
+            many = len(part.terms) > 1 and len(self.program.outputs) == 1
+            total = total.plus(self.atoms.unit(function, form, self.program.source) if many else part)
+        return total
 
     # ------------------------------------------------------------ operations
 

@@ -1,0 +1,131 @@
+"""Which construction, and in which order: the cheapest first, worked out only when its turn comes.
+
+Best-first search. Every construction enters with a forecast of its tokens that is quick and errs on the low side. The
+cheapest is worked out to a plan, which may put it behind others; the cheapest plan is built and certified. Where the
+certificate misses, the construction aims closer, is planned again and goes back into the queue. So the first network
+that meets the tolerance is the cheapest of all that were worth planning. Nothing depends on the clock but giving up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from .constructions import Construction, Plan, Wish
+from .errors import ToleranceNotMet
+from .targets import Target
+
+if TYPE_CHECKING:
+    from .compiled import Compiled
+
+SHARE = 0.7
+"""The part of the time left that a proof gets while another construction waits."""
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A construction that was considered, and what became of it."""
+
+    construction: str
+    tokens: int
+    """Planned, or forecast where no plan was worked out."""
+    depth: int
+    verdict: str
+
+    def __str__(self) -> str:
+        layers = "1 layer" if self.depth == 1 else f"{self.depth} layers"
+        return f"{self.construction} ({self.tokens:.6g} tokens, {layers}): {self.verdict}"
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """A construction in the queue: forecast, then planned, then perhaps tried and planned again."""
+
+    theorem: Construction
+    aim: float | None
+    tokens: int
+    depth: int
+    work_out: Callable[[], Plan]
+    plan: Plan | None = None
+    last: Compiled | None = None
+    """The result of the attempt before, which missed the tolerance."""
+
+    @classmethod
+    def at(
+        cls, theorem: Construction, target: Target, wish: Wish, last: Compiled | None = None, planned: bool = False
+    ) -> Attempt:
+        """The forecast for an aim, or the plan itself."""
+        if planned:
+            plan = theorem.plan(target, wish)
+            return cls(theorem, wish.aim, plan.tokens, plan.depth, lambda: plan, plan, last)
+        forecast = theorem.forecast(target, wish)
+        return cls(theorem, wish.aim, forecast.tokens, forecast.depth, forecast.plan)
+
+    @property
+    def settled(self) -> Plan:
+        """The plan, worked out if it is not."""
+        return self.plan or self.work_out()
+
+    def worked_out(self) -> Attempt:
+        """With the plan."""
+        plan = self.settled
+        return replace(self, tokens=plan.tokens, depth=plan.depth, plan=plan)
+
+    @property
+    def rank(self) -> tuple[Any, ...]:
+        """Plans that promise the tolerance come first, by tokens, then by layers; sizes asked for go by their error."""
+        if self.aim is None:
+            return (0.0 if self.plan is None else self.plan.promised,)
+        unpromised = self.plan is not None and self.plan.promised > self.aim
+        return unpromised, self.tokens, self.depth
+
+    def described(self, verdict: str) -> Alternative:
+        """For the summary."""
+        return Alternative(self.theorem.name, int(self.tokens), self.depth, verdict)
+
+
+class Queue:
+    """The constructions that are still in question, and why others are not."""
+
+    def __init__(self, attempts: Iterable[Attempt], budget: int) -> None:
+        self.waiting, self.budget = list(attempts), budget
+        self.dropped: list[tuple[Attempt, ToleranceNotMet | None]] = []
+
+    def cheapest(self) -> Attempt | None:
+        """Take out the cheapest attempt, planned and within the budget; None if there is none left."""
+        while self.waiting:
+            attempt = min(self.waiting, key=lambda each: each.rank)
+            self.waiting.remove(attempt)
+            if attempt.tokens > self.budget:
+                self.dropped.append((attempt, None))
+            elif attempt.plan is None:
+                self.waiting.append(attempt.worked_out())
+            else:
+                return attempt
+        return None
+
+    @property
+    def share(self) -> float:
+        """The part of the time left that the attempt just taken may use."""
+        return SHARE if any(attempt.tokens <= self.budget for attempt in self.waiting) else 1.0
+
+    def drop(self, attempt: Attempt, miss: ToleranceNotMet) -> None:
+        """An attempt that cannot meet the tolerance."""
+        self.dropped.append((attempt, miss))
+
+    def alternatives(self, chosen: Attempt) -> tuple[Alternative, ...]:
+        """The choice, then what was rejected, and why."""
+        others = [
+            attempt.described("more tokens" if attempt.rank > chosen.rank else "no better")
+            for attempt in sorted(self.waiting, key=lambda each: each.rank)
+        ]
+        missed = [
+            attempt.described(_reason(miss) if miss else f"over the budget of {self.budget} tokens")
+            for attempt, miss in self.dropped
+        ]
+        return chosen.described("chosen"), *others, *missed
+
+
+def _reason(miss: ToleranceNotMet) -> str:
+    return f"missed, {miss.best.certificate.headline}" if miss.best else str(miss)
