@@ -20,7 +20,7 @@ Where ψ' = 0 (huber) that is φ ≥ 1/2; for tanh the largest value of (ψ(r)/r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log
 from typing import Any
 
@@ -36,8 +36,8 @@ TOP = 30.0
 POINTS = 64
 SHARPNESS = 5.4
 """β Δ² for points at distance Δ: the sharpness at which the largest error, at the ends, is least (THEORY 5.1)."""
-LEADS = {"float64": 2.0**12, "float32": 2.0**6}
-"""Lead of a row's own copy; scores of a bank that is not odd must stay below half of it."""
+LEADS = {"float64": 2.0**12, "float32": 2.0**8}
+"""Lead of a row's own copy; scores of a bank that is not odd must stay below half of it, by more than TOP."""
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-6}
 """Step h of the differences that make second derivatives."""
 
@@ -65,6 +65,10 @@ class Bank:
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return weights @ self.values / weights.sum(axis=-1, keepdims=True)
 
+    def sizes(self, z: Floats) -> Floats:
+        """ψ with the absolute values of its tokens' values: what relative errors of weights are multiplied with."""
+        return replace(self, values=np.abs(self.values))(z)
+
 
 def _pair(slope: float, value: float, curvature: float, **rest: Any) -> Bank:
     ends = np.array([[1.0], [-1.0]])
@@ -73,7 +77,7 @@ def _pair(slope: float, value: float, curvature: float, **rest: Any) -> Bank:
 
 def softmax(classes: int, dtype: str) -> Bank:
     """One token a class; the derivative is diag(p) - p pᵀ, with eigenvalues of at most 1/2."""
-    highest = LEADS[dtype] / 2
+    highest = LEADS[dtype] / 4
     return Bank(np.eye(classes), np.zeros(classes), np.eye(classes), odd=False, curvature=0.5, highest=highest)
 
 

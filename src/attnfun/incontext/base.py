@@ -21,9 +21,10 @@ from ..network import Network, storage
 from .convex import PEAKS
 from .prompt import REACH, Answer, Prompt, stack
 from .readout import PRECISIONS
+from .report import Report
 
 Floats = npt.NDArray[np.float64]
-SETTLED = {"float64": 1e-6, "float32": 1e-2}
+SETTLED = {"float64": 1e-6, "float32": 1e-3}
 """Change of coefficients in the last step, relative to the largest, up to which they count as converged."""
 
 
@@ -106,7 +107,7 @@ class InContextLearner(Learner):
     ) -> Network:
         """The network, for prompts with any number of rows. Sizes not given are those of the examples kept by `fit`."""
         self._check_parameters()
-        return self._build(*self._sizes(n_features, n_outputs), n_steps or self.n_steps or self._default_steps)
+        return self._build(*self._sizes(n_features, n_outputs), n_steps or self._steps)
 
     def prompt(self, X: npt.ArrayLike, y: npt.ArrayLike, queries: npt.ArrayLike | None = None) -> Prompt:
         """Examples and queries as one sequence; `prompt.rows` is what the network reads."""
@@ -140,13 +141,25 @@ class InContextLearner(Learner):
                 remedy=self._relief,
             )
         if not answer.change <= SETTLED[self.dtype]:
-            steps = self.n_steps or self._default_steps
             warnings.warn(
-                f"the last of {steps} steps changed coefficients by {answer.change:.1e} of the largest, which is more "
+                f"the last of {self._steps} steps changed coefficients by {answer.change:.1e} of the largest, more "
                 f"than {SETTLED[self.dtype]:g}: raise n_steps, use a stronger penalty, or drop collinear features",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    @abstractmethod
+    def _report(self, network: Network, prompt: Prompt) -> Report:
+        """How far the iterates of the network are from the exact algorithm's."""
+
+    def report(self) -> Report:
+        """How far each step's iterate is from the exact algorithm's, with bounds. It prints as a table and plots."""
+        check_is_fitted(self, "y_")
+        return self._report(self.network(), self.prompt(self.X_, self.y_))
+
+    @property
+    def _steps(self) -> int:
+        return self.n_steps or self._default_steps
 
     @property
     def coef_(self) -> Floats:

@@ -11,10 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ..errors import InputError
 from ..network import Network
-from . import convex
+from . import convex, exact
 from .banks import FAMILIES, Bank, softmax
 from .base import InContextLearner, check_number
 from .prompt import Prompt, write
+from .report import Report
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,6 +80,11 @@ class LogisticRegression(ClassifierMixin, InContextLearner):
 
     def _bank(self, n_outputs: int) -> Bank:
         return FAMILIES["logistic"](1.0) if n_outputs == 1 else softmax(n_outputs, self.dtype)
+
+    def _report(self, network: Network, prompt: Prompt) -> Report:
+        bank = self._bank(len(prompt.units.y))
+        place = convex.registers_for(prompt.features, bank, self._steps)
+        return exact.follow(network, prompt, place, exact.Newton(exact.Examples(prompt, self.dtype), bank, self._steps))
 
     def _highest(self, n_outputs: int) -> float:
         return self._bank(n_outputs).highest

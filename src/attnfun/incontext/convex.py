@@ -29,7 +29,7 @@ from .prompt import columns
 from .readout import PRECISIONS
 from .registers import Head, Move, Registers, Sum, attention, moving, products, rewrite, select, widen
 
-LEAST = {"float64": 2.0**-22, "float32": 2.0**-9}
+LEAST = {"float64": 2.0**-22, "float32": 2.0**-13}
 """Eigenvalues, relative to c, that are inverted in full; smaller ones would not survive rounding."""
 PEAKS = {"float64": (2.0**6, 2.0**18), "float32": (2.0**4, 2.0**14)}
 """Sharpness S of the softmax that finds the largest z, and the lead of the rows among which it looks."""
@@ -38,12 +38,7 @@ PEAKS = {"float64": (2.0**6, 2.0**18), "float32": (2.0**4, 2.0**14)}
 def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: str) -> Network:
     """Newton's method."""
     p, m, precision = n_features + intercept, bank.slopes.shape[1], PRECISIONS[dtype]
-    count, watched = p * m, 0 if bank.odd else m
-    given, sizes = columns(p, m, m), {"K": count, "H": count, "P": count, "V": count, "D": m * count}
-    sizes |= {"z": m, "d": m, "q": 1, "g": 1, "w": 1, "last": 1, "peak": watched, "peaks": watched * n_steps}
-    sizes |= {"G": count} if bank.floor else {}
-    registers = Registers(**given, **sizes)
-    largest = max(bank.curvature * p, 1.0) + 1.0  # of H, or of the penalty on sums, where H is zero; and of penalties
+    registers, given, largest = registers_for(p, bank, n_steps), columns(p, m, m), scale(p, bank)
     slopes = [_slopes(registers, bank, k) for k in range(m)]
     top = largest_inverse(LEAST[dtype], largest)
     blank: dict[str, Sum] = {name: {} for name in ("z", "q", "d", "D", "g", "H", "peak")}
@@ -63,6 +58,20 @@ def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: s
         start = {"P": curvature, "V": {"e": 1 / largest}, "last": {"w": 1.0}}
         layers += [*before, rewrite(registers, start), *after]
     return closing(registers, layers, dtype, "w")
+
+
+def registers_for(p: int, bank: Bank, n_steps: int) -> Registers:
+    """What a row holds in Newton's method, for p features."""
+    m = bank.slopes.shape[1]
+    count, watched = p * m, 0 if bank.odd else m
+    sizes = {"K": count, "H": count, "P": count, "V": count, "D": m * count, "z": m, "d": m, "q": 1, "g": 1}
+    sizes |= {"w": 1, "last": 1, "peak": watched, "peaks": watched * n_steps} | ({"G": count} if bank.floor else {})
+    return Registers(**columns(p, m, m), **sizes)
+
+
+def scale(p: int, bank: Bank) -> float:
+    """c: bounds the eigenvalues of H, or of the penalty on sums, where H is zero; and of penalties."""
+    return max(bank.curvature * p, 1.0) + 1.0
 
 
 def floors(bank: Bank, n_steps: int) -> list[float]:
@@ -99,9 +108,7 @@ def descend(
 ) -> Network:
     """Gradient descent with the step 1/(p ψ' + 1); without a bank the loss is (z - y)²/2."""
     p, m = n_features + intercept, n_outputs
-    given = columns(p, m)
-    registers = Registers(**given, K=p, z=m, q=m, d=m, g=m, w=m, last=m, before=m)
-    rate = 1 / ((bank.curvature if bank else 1.0) * p + 1.0)
+    given, registers, rate = columns(p, m), descent_registers(p, m), step_length(p, bank)
     error: Sum = {"d": 1.0} if bank else {"z": 1.0, "y": -1.0}
     new = {"w": 1.0, "g": -rate, "q": -rate}
     extrapolated = {name: factor * (1 + momentum) for name, factor in new.items()} | {"last": -momentum}
@@ -114,6 +121,16 @@ def descend(
     ]
     layers = opening(registers, given, n_features, intercept, dtype, 1) + step * n_steps
     return closing(registers, layers, dtype, "last", "before")
+
+
+def descent_registers(p: int, m: int) -> Registers:
+    """What a row holds in gradient descent, for p features and m outputs."""
+    return Registers(**columns(p, m), K=p, z=m, q=m, d=m, g=m, w=m, last=m, before=m)
+
+
+def step_length(p: int, bank: Bank | None) -> float:
+    """One over a bound on the curvature: that of the loss, times the trace of G; and penalties."""
+    return 1 / ((bank.curvature if bank else 1.0) * p + 1.0)
 
 
 def opening(

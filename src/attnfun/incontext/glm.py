@@ -9,11 +9,12 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from ..network import Network
-from . import convex
+from . import convex, exact
 from .banks import FAMILIES, Bank, poisson
 from .base import check_number
 from .linear import InContextRegressor
 from .prompt import Prompt, power_of_two, write
+from .report import Report
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,7 +41,7 @@ class GLM(InContextRegressor):
         *,
         alpha: float = 1.0,
         delta: float = 1.0,
-        curvature: float = 16.0,
+        curvature: float = 4.0,
         fit_intercept: bool = True,
         n_steps: int | None = None,
         dtype: str = "float64",
@@ -86,6 +87,11 @@ class GLM(InContextRegressor):
 
     def _bank(self, n_outputs: int) -> Bank:
         return poisson(self.curvature) if self.family == "poisson" else FAMILIES[self.family](self.delta)
+
+    def _report(self, network: Network, prompt: Prompt) -> Report:
+        bank = self._bank(len(prompt.units.y))
+        place = convex.registers_for(prompt.features, bank, self._steps)
+        return exact.follow(network, prompt, place, exact.Newton(exact.Examples(prompt, self.dtype), bank, self._steps))
 
     def _highest(self, n_outputs: int) -> float:
         return self._bank(n_outputs).highest
@@ -145,9 +151,17 @@ class GradientDescent(InContextRegressor):
         return 100
 
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
-        bank = None if self.loss == "squared" else FAMILIES[self.loss](self.delta)
-        sizes = n_features, n_outputs, bank, self.fit_intercept, n_steps, self.dtype
+        sizes = n_features, n_outputs, self._bank, self.fit_intercept, n_steps, self.dtype
         return convex.descend(*sizes, momentum=self.momentum)
+
+    @property
+    def _bank(self) -> Bank | None:
+        return None if self.loss == "squared" else FAMILIES[self.loss](self.delta)
+
+    def _report(self, network: Network, prompt: Prompt) -> Report:
+        place = convex.descent_registers(prompt.features, len(prompt.units.y))
+        algorithm = exact.Descent(exact.Examples(prompt, self.dtype), self._bank, self.momentum)
+        return exact.follow(network, prompt, place, algorithm)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         alpha = self.alpha * len(X)

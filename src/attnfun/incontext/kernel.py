@@ -17,7 +17,9 @@ from ..backends.numpy import run
 from ..network import Network
 from .base import Learner, check_number
 from .layers import finish
+from .readout import PRECISIONS
 from .registers import Head, Move, Registers, attention, moving, select, widen
+from .report import Iterate, Report, norm
 
 Floats = npt.NDArray[np.float64]
 LEAD = 2.0**40
@@ -79,6 +81,27 @@ class KernelRegression(MultiOutputMixin, RegressorMixin, Learner):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         out = run(self.network(), self.prompt(self.X_, self.y_, X)[None])[0, len(self.X_) :].astype(np.float64)
         return out if self._many else out[:, 0]
+
+    def report(self) -> Report:
+        """How far predictions at the examples are from the exact ones, with a bound.
+
+        Scores s_i = γ (2 x·x_i - |x_i|²) are sums of d + 2 products, so they err by at most δ = (d + 8) u γ (2|x|·|x_i|
+        + |x_i|²). Weights err by e^(2δ + 2u max|s| + 8u) - 1, relatively, and averages over n rows by twice that and by
+        2 (n + 8) u for sums in any order, times the average of |y|.
+        """
+        check_is_fitted(self, "y_")
+        rows, u = self.prompt(self.X_, self.y_, self.X_), PRECISIONS[self.dtype].unit
+        held = run(self.network(), rows[None])[0, len(self.X_) :].astype(np.longdouble)
+        place = Registers(**_columns(self.X_.shape[1], self.y_.shape[1]))
+        X = rows[: len(self.X_), place["x"]].astype(np.longdouble)  # (n, d)
+        squares, gamma = rows[: len(X), place["square"]].T.astype(np.longdouble), np.longdouble(self.gamma)
+        scores = gamma * (2 * X @ X.T - squares)  # (n, n)
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        exact, sizes = (weights @ y / weights.sum(axis=1, keepdims=True) for y in (self.y_, np.abs(self.y_)))
+        delta = (X.shape[1] + 8) * u * gamma * (2 * np.abs(X) @ np.abs(X).T + squares)  # (n, n)
+        off = np.expm1((2 * delta + 2 * u * np.abs(scores)).max(axis=1, keepdims=True) + 8 * u)  # (n, 1)
+        bound = (2 * off + 2 * (len(X) + 8) * u + u) * (1 + off) * sizes  # (n, m)
+        return Report((Iterate(1, "z", norm(held - exact), norm(bound), norm(exact)),))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from ..network import Network
-from . import least_squares, sparse
+from . import exact, least_squares, sparse
 from .base import InContextLearner, check_number
 from .prompt import Prompt, write
 from .report import Report, report
@@ -54,10 +53,8 @@ class LinearRegression(InContextRegressor):
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         return write(X, y, queries, intercept=self.fit_intercept, common_unit=len(X) <= X.shape[1] + 1)
 
-    def report(self) -> Report:
-        """How far each layer's iterate is from the exact algorithm's, with bounds. It prints as a table and plots."""
-        check_is_fitted(self, "y_")
-        return report(self.network(), self.prompt(self.X_, self.y_))
+    def _report(self, network: Network, prompt: Prompt) -> Report:
+        return report(network, prompt)
 
 
 class Ridge(LinearRegression):
@@ -107,6 +104,10 @@ class Lasso(InContextRegressor):
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         return write(X, y, queries, intercept=self.fit_intercept, threshold=self.alpha, blocks=y.shape[1])
+
+    def _report(self, network: Network, prompt: Prompt) -> Report:
+        place = sparse.registers_for(prompt.features, len(prompt.units.y))
+        return exact.follow(network, prompt, place, exact.Lasso(exact.Examples(prompt, self.dtype), self._steps))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -96,17 +96,28 @@ class Errors:
 
     def of(self, A: Array, B: Array, *, largest: float = 1.0, data: bool = False) -> float:
         """Norm of the error of A B, A (., k), B (k, .), values over `keys` rows."""
-        reach, heads, u = self.precision.reach, self.precision.heads, self.precision.unit
-        epsilon = truncation(heads, reach)
-        if data:
-            reach = self.precision.data_reach
-            epsilon = truncation(heads, reach, 1 / REACH)
+        return norm(self.entries(A, B, largest=largest, data=data))
+
+    def entries(
+        self, A: Array, B: Array, *, largest: float = 1.0, data: bool = False, far: float = 0.0
+    ) -> npt.NDArray[np.float64]:
+        """The error of A B entry by entry; `data` for sums over examples.
+
+        `far` is for sums over the features of examples, the rows of A: it bounds their entries.
+        """
+        reach = self.precision.data_reach * (far / REACH if far else 1.0) if data or far else self.precision.reach
+        epsilon = truncation(self.precision.heads, reach, 1 / REACH if data else 1.0)
+        A, B = np.abs(np.asarray(A, dtype=np.float64)), np.abs(np.asarray(B, dtype=np.float64))
+        return epsilon * (A @ B) + self.noise(largest, data=data or far > 0) * B.sum(axis=0)[None]
+
+    def noise(self, largest: float, *, data: bool) -> float:
+        """ρ, for entries of A of at most `largest`."""
+        precision = self.precision
+        reach, heads, u = precision.data_reach if data else precision.reach, precision.heads, precision.unit
         farthest = heads * reach
         theta = (self.width + 6) * u * 2 * farthest + 4 * u
         one = (2 * theta + 2 * (self.keys + 10 + 2 * heads) * u) * exp(2 * farthest)
-        rho = one * largest / reach * sum(abs(float(a)) / h for h, a in enumerate(richardson(heads), 1))
-        A, B = np.abs(np.asarray(A, dtype=np.float64)), np.abs(np.asarray(B, dtype=np.float64))
-        return norm(epsilon * (A @ B) + rho * B.sum(axis=0)[None])
+        return one * largest / reach * sum(abs(float(a)) / h for h, a in enumerate(richardson(heads), 1))
 
 
 def norm(A: Array) -> float:
@@ -115,9 +126,17 @@ def norm(A: Array) -> float:
 
 
 def operator_norm(A: Array) -> float:
-    """The largest singular value is at most √(‖A‖₁ ‖A‖_∞), and at most the Frobenius norm."""
-    sizes = np.abs(np.asarray(A, dtype=np.float64))
-    return min(norm(A), float(np.sqrt(sizes.sum(axis=0).max() * sizes.sum(axis=1).max())))
+    """Bounds the largest singular value, by ‖A‖² = ‖AᵀA‖ and ‖B‖ ≤ ‖B^k‖_F^(1/k) for symmetric B: within p^(1/64)."""
+    size = norm(A)
+    if size == 0 or not size < inf:
+        return size
+    power = np.asarray(A / size, dtype=np.float64)
+    power, scale = power.T @ power, 1.0
+    for squarings in range(5):
+        here = norm(power)
+        scale *= here**0.5**squarings
+        power = (power / here) @ (power / here)
+    return size * float(np.sqrt(scale * norm(power) ** 0.5**5)) * (1 + 1e-6)  # rounding of a few products
 
 
 @np.errstate(over="ignore", invalid="ignore")  # hopeless bounds are infinite

@@ -52,10 +52,7 @@ def weights(n_steps: int, dtype: str) -> list[float]:
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
     """The network for prompts of `n_features` columns of X and `n_outputs` columns of y."""
     precision, p, m = PRECISIONS[dtype], n_features + intercept, n_outputs
-    count, given = p * m, columns(p, m, m)
-    matrices = dict.fromkeys(("G", "E", "S", "Q", "P", "V"), count)
-    vectors = dict.fromkeys(("b", "q", "v", "t", "r", "w", "last", "s", "null"), 1)
-    registers = Registers(**given, **matrices, **vectors, z=m)
+    given, registers = columns(p, m, m), registers_for(p, m)
     largest = p + 1.0  # the trace of G, and μ
     sums = [
         [Move({"x": 1.0}, registers.part("G", k, m)), Move({registers.part("y", k, m): 1.0}, "b")] for k in range(m)
@@ -83,6 +80,13 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
         ]
     layers += [image, gate(registers, {"w": mus[-1], "b": 1.0, "q": -1.0}, [Move({"w": 1.0}, "s")], dtype)]
     return closing(registers, layers, dtype, "s")
+
+
+def registers_for(p: int, m: int) -> Registers:
+    """What a row holds, for p features and m outputs."""
+    matrices = dict.fromkeys(("G", "E", "S", "Q", "P", "V"), p * m)
+    vectors = dict.fromkeys(("b", "q", "v", "t", "r", "w", "last", "s", "null"), 1)
+    return Registers(**columns(p, m, m), **matrices, **vectors, z=m)
 
 
 def gate(registers: Registers, a: Sum, moves: list[Move], dtype: str, beside: Move | None = None) -> Attention:

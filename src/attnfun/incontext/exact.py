@@ -1,0 +1,300 @@
+"""The exact algorithms, in extended precision, and bounds on what the network adds to their errors in one step.
+
+An algorithm is a map from one iterate to the next. `step` returns what it makes of an iterate, and a bound on how far a
+network is from that which starts the step from the same iterate. Let W_t be what the network holds and w_t the iterates
+of the algorithm. Then
+
+    |W_{t+1} - w_{t+1}|  ≤  |step(W_t) - step(w_t)| + bound(W_t),
+
+and the first term is computed, not estimated: errors of earlier steps are carried on exactly as the algorithm does. So
+is the inverse: step(W_t) is taken with the V that the network holds, step(w_t) with the algorithm's own.
+
+**Bound of a step.** Arrays E hold bounds, entry by entry. A product by the read-out errs by at most `report.Errors`; a
+product of quantities that err themselves by |A| E_B + E_A (|B| + E_B) more. Then
+
+    z = X w          E_z: read-out, and the error of centring
+    d = ψ(z)         E_d = ψ'max E_z + 2θ A(z): θ bounds the relative error of the weights, A is ψ with |values|
+    g, q             E_r: read-out, and means of |x| E_d
+    w - V r          ‖V E_r‖ + read-out + rounding.
+
+Gates of the lasso are exact but for rounding if no |±a - α| is within its error and 745/R; otherwise the bound is
+infinite. ∎
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends import prompts
+from ..network import Attention, Network
+from . import convex, sparse
+from .banks import LEADS, STEPS, Bank
+from .layers import DOUBLINGS, LOW, largest_inverse, stretches
+from .prompt import REACH, Prompt, columns
+from .readout import PRECISIONS
+from .registers import Registers
+from .report import Errors, Iterate, Report, norm
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Centred examples of a prompt, what they are divided by in means, and errors of sums over them."""
+
+    prompt: Prompt
+    dtype: str
+
+    @cached_property
+    def place(self) -> Registers:
+        """Where things stand in a prompt."""
+        return Registers(**columns(self.prompt.features, len(self.prompt.units.y), self.prompt.blocks))
+
+    @cached_property
+    def state(self) -> Array:
+        """State rows without mirror images, (P, .)."""
+        return self.prompt.rows[: 2 * self.prompt.features * self.prompt.blocks : 2].astype(np.longdouble)
+
+    @cached_property
+    def data(self) -> Array:
+        """Examples without mirror images, (n, .)."""
+        first = 2 * len(self.state) + 1
+        return self.prompt.rows[first : first + 2 * self.prompt.examples : 2].astype(np.longdouble)
+
+    @cached_property
+    def X(self) -> Array:  # noqa: N802
+        """Centred points, (n, p)."""
+        X = self.data[:, self.place["x"]].copy()
+        if self.prompt.intercept:
+            X[:, :-1] -= X[:, :-1].mean(axis=0)
+        return X
+
+    @cached_property
+    def Y(self) -> Array:  # noqa: N802
+        """Targets, (n, m)."""
+        return self.data[:, self.place["y"]]
+
+    @cached_property
+    def farthest(self) -> float:
+        """The largest coordinate of an example."""
+        return float(np.abs(self.X).max()) + self.rough
+
+    @cached_property
+    def rough(self) -> float:
+        """Error of centring: of a mean over n rows, in any order."""
+        return float(np.abs(self.data[:, self.place["x"]]).max()) * (len(self.data) + 8) * PRECISIONS[self.dtype].unit
+
+    @cached_property
+    def count(self) -> int:
+        """Rows over which means are taken."""
+        return len(self.data) + int(self.state[:, self.place["counts"]].any()) * len(self.state)
+
+    @cached_property
+    def over_rows(self) -> Errors:
+        """Errors of sums over all rows."""
+        return Errors(PRECISIONS[self.dtype], len(self.state), len(self.prompt.rows))
+
+    @cached_property
+    def over_state(self) -> Errors:
+        """Errors of sums over state rows."""
+        return Errors(PRECISIONS[self.dtype], len(self.state), 2 * len(self.state))
+
+    def mean(self, values: Array, error: Array | float = 0.0) -> tuple[Array, Array]:
+        """mean_i x_i values_i, (p, v), and a bound on the error of the network's, for values that err by `error`."""
+        size = np.abs(values).astype(np.float64) + error  # (n, v)
+        off = self.over_rows.entries(self.X.T, size / self.count, largest=REACH, data=True)
+        spread = np.abs(self.X).T.astype(np.float64) @ np.broadcast_to(error, size.shape) / self.count
+        return self.X.T @ values / self.count, off + spread + 1.01 * self.rough * size.sum(axis=0) / self.count
+
+    def penalty(self) -> tuple[Array, Array]:
+        """K, the penalty in means, (P, P), and a bound on the error of the network's."""
+        given = self.state[:, self.place["penalty"]] / self.count
+        return given, self.over_rows.entries(np.eye(len(given)), np.abs(given), largest=REACH, data=True)
+
+
+def inverted(P: Array, c: float, least: float) -> Array:
+    """V as the layers of `layers.inverting` compute it from P, exactly."""
+    one = np.eye(len(P), dtype=np.longdouble)
+    V = one / c
+    for low in [LOW] * stretches(least) + [1.0] * DOUBLINGS:
+        R = 4 / (1 + low) ** 2 * ((1 + low) * one - P)
+        P, V = R @ P, R @ V
+    return V
+
+
+def solved(V: Array, r: Array, Er: Array, top: float, errors: Errors) -> tuple[Array, float]:
+    """V r, and a bound on the error of the network's."""
+    size = np.abs(V).astype(np.float64)
+    return V @ r, norm(size @ Er) + norm(errors.entries(size, np.abs(r) + Er, largest=top))
+
+
+@dataclass(frozen=True)
+class Newton:
+    """The algorithm of `convex.network`; iterates are (P, 1)."""
+
+    examples: Examples
+    bank: Bank
+    n_steps: int
+
+    @property
+    def start(self) -> Array:
+        """The first iterate."""
+        return np.zeros((len(self.examples.state), 1), dtype=np.longdouble)
+
+    def step(self, number: int, w: Array, V: Array | None = None) -> tuple[Array, float]:
+        """One Newton step, and the bound."""
+        some, bank = self.examples, self.bank
+        p, m, c = some.X.shape[1], some.Y.shape[1], convex.scale(some.X.shape[1], bank)
+        W, least = w.reshape(m, p).T, convex.LEAST[some.dtype]
+        g, Eg = (np.concatenate(parts) for parts in zip(*(gradient(some, bank, W, k) for k in range(m)), strict=True))
+        K, EK = some.penalty()
+        if V is None:
+            share = convex.floors(bank, self.n_steps)[number]
+            G = some.X.T @ some.X / some.count if share else 0.0
+            V = inverted(((1 - share) * curvature(some, bank, W) + share * G + K) / c, c, least)
+        pull, Epull = product(some.over_state, K, EK, w, 2.0)
+        change, bound = solved(V, g + pull, Eg + Epull, largest_inverse(least, c), some.over_state)
+        return w - change, bound + 4 * some.over_state.precision.unit * norm(w)
+
+
+def product(errors: Errors, A: Array, EA: Array, B: Array, largest: float) -> tuple[Array, Array]:
+    """A B for an A that errs, and a bound on the error of the network's."""
+    size = np.abs(B).astype(np.float64)
+    return A @ B, errors.entries(np.abs(A) + EA, size, largest=largest) + EA @ size
+
+
+def gradient(some: Examples, bank: Bank | None, W: Array, k: int) -> tuple[Array, Array]:
+    """g for output k of coefficients W (p, m), and a bound on the error of the network's, (p, 1) each."""
+    z, size = some.X @ W, np.abs(W).astype(np.float64)  # (n, m)
+    Ez = some.over_rows.entries(some.X, size, largest=REACH, far=some.farthest) + some.rough * size.sum(axis=0)
+    Ez += some.over_rows.noise(REACH, data=True) * size.sum()  # rows of other outputs
+    if bank is None or bank.slopes.shape[1] < W.shape[1]:  # outputs have nothing to do with one another
+        z, Ez, Y, k = z[:, k : k + 1], Ez[:, k : k + 1], some.Y[:, k : k + 1], 0
+    else:
+        Y = some.Y
+    if bank is None:
+        return some.mean(z - Y, Ez)
+    asked, u = z - Y if bank.residual else z, some.over_rows.precision.unit
+    scores = np.abs(asked) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * LEADS[some.dtype] * (not bank.odd)
+    theta = (len(bank.slopes) + bank.slopes.shape[1] + 12) * u * (2 + scores.max(axis=1))  # (n,)
+    lipschitz = bank.curvature * np.sqrt(np.square(Ez).sum(axis=1))  # (n,)
+    Ed = lipschitz + (2 * theta * bank.sizes(asked)[:, k]).astype(np.float64)
+    error = bank(asked)[:, k] - (0.0 if bank.residual else Y[:, k])
+    return some.mean(error[:, None], Ed[:, None])
+
+
+def curvature(some: Examples, bank: Bank, W: Array) -> Array:
+    """H, (P, P), by the differences that the network takes."""
+    z, h = some.X @ W - (some.Y if bank.residual else 0.0), STEPS[some.dtype]
+    plain, rows = bank(z), list[Array]()  # (n, m)
+    for output in range(z.shape[1]):
+        for feature in range(some.X.shape[1]):
+            moved = z.copy()
+            moved[:, output] += h * some.X[:, feature]
+            slopes = (bank(moved) - plain) / h  # (n, m)
+            rows.append((some.X.T @ slopes / some.count).T.reshape(-1))  # (P,)
+    return np.stack(rows, axis=1)
+
+
+@dataclass(frozen=True)
+class Descent:
+    """The algorithm of `convex.descend`; iterates are (2p, m): extrapolated coefficients, then the last ones."""
+
+    examples: Examples
+    bank: Bank | None
+    momentum: float
+
+    @property
+    def start(self) -> Array:
+        """The first iterate."""
+        return np.zeros((2 * self.examples.X.shape[1], self.examples.Y.shape[1]), dtype=np.longdouble)
+
+    def step(self, number: int, pair: Array, V: None = None) -> tuple[Array, float]:
+        """One step, and the bound."""
+        some, (w, last) = self.examples, np.split(pair, 2)
+        rate, u, beta = convex.step_length(len(w), self.bank), self.examples.over_state.precision.unit, self.momentum
+        parts = [gradient(some, self.bank, w, k) for k in range(w.shape[1])]
+        g, Eg = (np.concatenate(columns_, axis=1) for columns_ in zip(*parts, strict=True))
+        pull, Epull = product(some.over_state, *some.penalty(), w, 2.0)
+        new = w - rate * (g + pull)
+        bound = rate * norm(Eg + Epull) + 8 * u * (norm(w) + norm(last) + rate * norm(g))
+        return np.concatenate([(1 + beta) * new - beta * last, new]), 3 * bound  # √((1 + β)² + 1) < 3
+
+
+@dataclass(frozen=True)
+class Lasso:
+    """The algorithm of `sparse.network`; iterates are (P, 1)."""
+
+    examples: Examples
+    n_steps: int
+
+    @property
+    def start(self) -> Array:
+        """The first iterate."""
+        return np.zeros((len(self.examples.state), 1), dtype=np.longdouble)
+
+    def step(self, number: int, w: Array, V: Array | None = None) -> tuple[Array, float]:
+        """One step, and the bound."""
+        some, errors, u = self.examples, self.examples.over_state, self.examples.over_state.precision.unit
+        m, c, mu = some.Y.shape[1], some.X.shape[1] + 1.0, sparse.weights(self.n_steps, some.dtype)[number]
+        one, alpha = np.eye(m), some.state[:, some.place["threshold"]]  # (P, 1)
+        G, EG = (np.kron(one, part) for part in some.mean(some.X, some.rough))
+        b, Eb = (np.concatenate(np.split(part, m, axis=1)) for part in some.mean(some.Y))
+        q, Eq = product(errors, G, EG, w, 2.0)
+        a, Ea = mu * w + b - q, Eb + Eq + 8 * u * (np.abs(w) + np.abs(b) + np.abs(q)).astype(np.float64)
+        active = np.abs(a) >= alpha  # (P, 1)
+        sure = (np.abs(np.abs(a) - alpha) > Ea + 2 * 745 / sparse.SHARPNESS[some.dtype][0]) | (alpha == 0)
+        v = np.where(active, w, 0.0)
+        Ev = 16 * u * np.abs(v).astype(np.float64)
+        t, Et = product(errors, G, EG, v, 2.0)
+        r = np.where(active, b - t - np.sign(a) * alpha, 0.0)
+        Er = Eb + Et + np.abs(G).astype(np.float64) @ Ev + 32 * u * (np.abs(b) + np.abs(t) + alpha).astype(np.float64)
+        if V is None:
+            on = active[:, 0]
+            V = inverted((np.where(active & active.T, G, 0.0) + np.diag(np.where(on, mu, c))) / c, c, mu / c)
+        change, bound = solved(V, r, np.where(active, Er, 0.0), largest_inverse(mu / c, c), errors)
+        return v + change, bound + norm(Ev) + 4 * u * norm(w) if sure.all() else inf
+
+
+Algorithm = Newton | Descent | Lasso
+
+
+@np.errstate(over="ignore", invalid="ignore")  # hopeless bounds are infinite
+def follow(network: Network, prompt: Prompt, place: Registers, algorithm: Algorithm) -> Report:
+    """Run a network layer by layer beside its algorithm. Cost: a forward pass, and the algorithm's three times over."""
+    held = exact = algorithm.start
+    found = list[Iterate]()
+    for number, now, V in iterates(network, prompt, place):
+        from_held, local = algorithm.step(len(found), held, V)
+        exact, _ = algorithm.step(len(found), exact)
+        bound = norm(from_held - exact) + local
+        found.append(Iterate(number, "w", norm(now - exact), bound if bound < inf else inf, norm(exact)))
+        held = now
+    return Report(tuple(found))
+
+
+def iterates(network: Network, prompt: Prompt, place: Registers) -> Iterator[tuple[int, Array, Any]]:
+    """Numbers of attention layers, and the w and V that the network then holds: half the difference of mirror images.
+
+    Newton's steps end with attention that adds to w. In descent, where there is no V, a step ends with the affine layer
+    that rewrites w, and w has the register `last` below it.
+    """
+    rows, number, descends = prompt.rows[None].astype(network.dtype), 0, "V" not in place.places
+    for at, layer in enumerate(network.layers[:-2]):  # up to the predictions
+        rows = prompts.apply(layer, rows, prompts.in_dtype(layer, network.dtype))
+        attends = isinstance(layer, Attention)
+        number += attends
+        if at and (not attends if descends else attends and layer.output[:, :, place["w"]].any()):
+            state = rows[0, : 2 * prompt.features * prompt.blocks].astype(np.longdouble)
+            halves = (state[::2] - state[1::2]) / 2
+            if descends:
+                yield number, np.concatenate([halves[:, place["w"]], halves[:, place["last"]]]), None
+            else:
+                yield number, halves[:, place["w"]], halves[:, place["V"]]
