@@ -35,6 +35,31 @@ class Case:
         return self.name
 
 
+@dataclass(frozen=True)
+class Combination(Case):
+    """Networks put together by a function of the dtype; its own construction."""
+
+    def compile(self, *, dtype: str = "float64", construction: str = "combined") -> af.Compiled:
+        return self.target(dtype)
+
+
+def mixed(dtype: str) -> af.Compiled:
+    """A composition, a product and a sum of networks of several constructions."""
+    box = {"x": (-1, 1), "y": (0, 1)}
+    inner = af.compile("[x*y, x - y**2]", box, 0.01, dtype=dtype, construction="spectral")
+    outer = af.compile("abs(a) + a*b", {"a": (-1.1, 1.1), "b": (-2.1, 1.1)}, 0.01, dtype=dtype, construction="circuit")
+    factor = af.compile("x + 0.5", box, 0.01, dtype=dtype, construction="max-affine")
+    return outer(inner) * factor.restrict(box) - 0.5 * inner
+
+
+def tokens_added(dtype: str) -> af.Compiled:
+    """Maps of sequences added, one of which has a softmax of its own."""
+    box = af.Box([[-1], [-1]], [[1], [1]])
+    one = af.compile(af.TruncatedLinear([[1.0], [2.0]], 0.1, -1.0, 1.0), box, 1e-3, dtype=dtype)
+    other = af.compile(swap_and_sum, box, 0.4, dtype=dtype, construction="softmax-readout")
+    return one - 2 * other
+
+
 def branching(p: Any) -> Any:
     """A function that cannot be traced: it looks at values."""
     flat = np.asarray(p, dtype=float).reshape(-1, 2)
@@ -194,4 +219,6 @@ CASES = [
         constructions=("circuit",),
     ),
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
+    Combination("combination", mixed, None, 0.1, constructions=("combined",)),
+    Combination("combination of sequences", tokens_added, None, 0.9, constructions=("combined",)),
 ]

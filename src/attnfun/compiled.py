@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict, dataclass, field
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ._version import __version__
-from .certificates import Certificate, Claim
+from .algebra import Algebra
+from .certificates import Certificate
 from .certificates.sizes import largest_numbers
+from .certificates.storage import pack, unpack
 from .domain import Box, Outside
 from .errors import FileFormatError, InputError
 from .kernels import evaluator, gradient
 from .network import Network, storage
 from .planner import Alternative
-from .targets import restore
-from .targets.regions import restore_domain
 
 LONGEST = 10**15
 """Larger counts are shown as powers of ten."""
@@ -84,7 +83,7 @@ def _shown(value: object) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Compiled:
+class Compiled(Algebra):
     """A function as an attention network.
 
     Call it like the function it imitates: on points of shape `(..., D)` (or `(..., n, d)`), over any leading axes.
@@ -113,8 +112,13 @@ class Compiled:
         """Shape of one value."""
         return self.certificate.claim.output_shape
 
-    def __call__(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> npt.NDArray[Any]:
-        """Evaluate the network, in its own dtype. `outside` overrides the rule for points outside the domain."""
+    def __call__(self, points: npt.ArrayLike | Compiled, *, outside: Outside | None = None) -> Any:
+        """Evaluate the network, in its own dtype. `outside` overrides the rule for points outside the domain.
+
+        Called on another compiled network, it gives the composition of both.
+        """
+        if isinstance(points, Compiled):
+            return self.after(points)
         rows, lead = self.domain.flatten(points)
         rows = self.domain.admit(rows, outside or self.outside)
         run = evaluator(self.network, self.domain, self.certificate.allowance)
@@ -215,18 +219,9 @@ class Compiled:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write network, certificate and description to one safetensors file."""
-        tensors, network = storage.pack(self.network)
-        claim = self.certificate.claim
-        if claim.samples is not None:
-            tensors["samples.points"], tensors["samples.values"] = claim.samples
-        if claim.target is not None:
-            tensors |= {f"target.{name}": array for name, array in claim.target.arrays().items()}
+        tensors, described = pack(self.certificate)
         description = {
-            "network": network,
-            "domain": self.domain.as_dict(),
-            "output_shape": list(self.output_shape),
-            "target": claim.description,
-            "certificate": self.certificate.as_dict(),
+            **described,
             "construction": self.construction,
             "theorem": self.theorem,
             "eps": self.eps,
@@ -258,20 +253,10 @@ def load(path: str | os.PathLike[str]) -> Compiled:
     """Read a file written by `Compiled.save`."""
     tensors, data = storage.read(path)
     try:
-        domain = restore_domain(data["domain"])
-        network = storage.unpack(tensors, data["network"])
-        output_shape = tuple(int(size) for size in data["output_shape"])
-        samples = None
-        if "samples.points" in tensors:
-            samples = (tensors["samples.points"], tensors["samples.values"])
-        arrays = {name.removeprefix("target."): array for name, array in tensors.items() if name.startswith("target.")}
-        target = restore(data["target"], domain, output_shape, samples, arrays=arrays)
-        claim = Claim(network, domain, output_shape, data["target"], target, samples)
-        if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape):
-            raise FileFormatError(f"{path} must describe a network that fits its domain", got=repr(network))
+        certificate = unpack(tensors, data)
         return Compiled(
-            network=network,
-            certificate=Certificate.from_dict(data["certificate"], claim),
+            network=certificate.claim.network,
+            certificate=certificate,
             construction=data["construction"],
             theorem=data["theorem"],
             eps=data["eps"],

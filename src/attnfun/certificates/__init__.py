@@ -2,6 +2,6 @@
 
 from .branch_and_bound import Progress
 from .certificate import Certificate, Claim
-from .certify import Effort, certify
+from .certify import Effort, certify, combine
 
-__all__ = ["Certificate", "Claim", "Effort", "Progress", "certify"]
+__all__ = ["Certificate", "Claim", "Effort", "Progress", "certify", "combine"]

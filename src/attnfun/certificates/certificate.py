@@ -11,6 +11,7 @@ from ..errors import InputError, ProofFailed
 from ..network import Network
 from ..targets import Expression, Status, Target
 from ..targets import restore as restore_target
+from ..targets.combined import combined
 
 if TYPE_CHECKING:
     from .certify import Effort
@@ -19,9 +20,17 @@ ENGINES = ("interval", "arb")
 """Ways to prove a bound again: the one that certificates are made with, and an independent one in ball arithmetic."""
 
 
+EDGE_ASSUMPTION = (
+    "the bound holds wherever the formula is defined; that it is defined on the whole domain was not proved"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class Claim:
-    """That a network imitates a target on a domain. The target is None if its code is not at hand."""
+    """That a network imitates a target on a domain. The target is None if its code is not at hand.
+
+    A network made of others names their certificates as its parts; the kind of its description says how it is made.
+    """
 
     network: Network
     domain: Box
@@ -31,6 +40,7 @@ class Claim:
     target: Target | None
     samples: Any = None
     """Recorded values of a black box, (points, values)."""
+    parts: tuple[Certificate, ...] = ()
 
     @classmethod
     def about(cls, target: Target, network: Network) -> Claim:
@@ -39,12 +49,40 @@ class Claim:
         samples = None if points is None else (points, target.sampled)  # type: ignore[attr-defined]
         return cls(network, target.domain, target.output_shape, target.as_dict(), target, samples)
 
+    @classmethod
+    def of_parts(
+        cls,
+        network: Network,
+        domain: Box,
+        output_shape: tuple[int, ...],
+        description: dict[str, Any],
+        parts: tuple[Certificate, ...],
+    ) -> Claim:
+        """The claim about a network made of others; its target is made of theirs, if all of those are at hand."""
+        targets = [part.claim.target for part in parts]
+        known = [target for target in targets if target is not None]
+        target = combined(description, known, domain, output_shape) if len(known) == len(parts) else None
+        return cls(network, domain, output_shape, description, target, None, parts)
+
     def with_target(self, function: object) -> Claim:
         """The same claim with the target's code supplied."""
         if function is None:
             return self
+        if self.parts:
+            return self._with_targets(function)
         target = restore_target(self.description, self.domain, self.output_shape, self.samples, function)
         return replace(self, target=target)
+
+    def _with_targets(self, functions: object) -> Claim:
+        """The code of each part supplied."""
+        if not isinstance(functions, list | tuple) or len(functions) != len(self.parts):
+            raise InputError(
+                f"a network made of {len(self.parts)} needs a list of as many functions, None where none is missing",
+                got=repr(functions),
+            )
+        given = zip(self.parts, functions, strict=True)
+        parts = tuple(replace(part, claim=part.claim.with_target(function)) for part, function in given)
+        return Claim.of_parts(self.network, self.domain, self.output_shape, self.description, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +153,7 @@ class Certificate:
         if claim.target is None:
             raise InputError(
                 f"rechecking this certificate needs the function {claim.description.get('name', '')!r} itself",
-                remedy="Pass it: certificate.recheck(target=f).",
+                remedy=f"Pass it: certificate.recheck(target={'[f, None]' if claim.parts else 'f'}).",
             )
         goal = (self.bound - self.allowance) * (1 + 1e-14)
         again = certify(claim, goal, norm=self.norm, seed=self.seed, effort=effort).allowing(self.allowance)

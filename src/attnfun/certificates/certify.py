@@ -15,7 +15,8 @@ from ..network.layers import tokens_read
 from ..targets import Status, Target, Unanswerable
 from ..targets.base import BOUNDED
 from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
-from .certificate import Certificate, Claim
+from .certificate import EDGE_ASSUMPTION, Certificate, Claim
+from .combined import bound_by_parts, refuse_values_outside
 from .planes import bound_by_planes
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
@@ -31,10 +32,6 @@ MOST_VARIABLES = 3
 """Branch and bound is tried beside an argument by structure up to this many variables."""
 SHARE = 0.2
 """It then gets this share of the time."""
-
-EDGE_ASSUMPTION = (
-    "the bound holds wherever the formula is defined; that it is defined on the whole domain was not proved"
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,38 @@ def certify(
     found, spent = _search(target, claim, norm, seed)
     hopeless = isinf(norm) and eps is not None and found > eps
     outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort or Effort(), found)
-    common: dict[str, Any] = {"norm": norm, "dtype": claim.network.dtype, "seed": seed, "claim": claim}
+    return _certificate(claim, target, outcome, found, spent, eps, norm=norm, seed=seed)
+
+
+def combine(claim: Claim) -> Certificate:
+    """The certificate of a network made of others, from theirs as they are; estimated if one of them is."""
+    target, norm, seed = claim.target, claim.parts[0].norm, claim.parts[0].seed
+    if target is None:
+        raise InputError(
+            "networks can be combined if their functions are at hand",
+            got=repr(claim.description["name"]),
+            remedy="Compile them anew: the code of a Python function is not in a file.",
+        )
+    estimated = Status.ESTIMATED in (part.status for part in claim.parts)
+    if estimated:
+        refuse_values_outside(claim, seed)
+    outcome = None if estimated else bound_by_parts(claim, target, norm)
+    found, spent = _search(target, claim, norm, seed)
+    return _certificate(claim, target, outcome, found, spent, None, norm=norm, seed=seed)
+
+
+def _certificate(
+    claim: Claim,
+    target: Target,
+    outcome: Outcome | None,
+    found: float,
+    spent: int,
+    eps: float | None,
+    **common: Any,
+) -> Certificate:
+    """What was proved, or found, put down."""
+    common |= {"dtype": claim.network.dtype, "claim": claim}
+    largest = isinf(common["norm"])
     if outcome is None:
         return Certificate(
             bound=found,
@@ -71,7 +99,7 @@ def certify(
             parts={"construction": found},
             assumptions=(
                 *(target.assumptions if target.status is Status.ESTIMATED else ()),
-                *((worth(_points(claim.network)),) if isinf(norm) and spent else ()),
+                *((worth(_points(claim.network)),) if largest and spent else ()),
             ),
             found=found,
             effort={"boxes": 0, "points": spent},
@@ -88,7 +116,7 @@ def certify(
         status=target.status,
         parts=outcome.parts,
         assumptions=(*target.assumptions, ARITHMETIC[claim.network.dtype].assumption, *edge),
-        found=max(found, outcome.found) if target.status is Status.PROVED and isinf(norm) else found,
+        found=max(found, outcome.found) if target.status is Status.PROVED and largest else found,
         effort={"boxes": outcome.boxes, "points": spent},
         **common,
     )
@@ -98,16 +126,25 @@ def _prove(
     target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort, found: float
 ) -> Outcome | None:
     """The network's structure, branch and bound, or None where the target cannot be enclosed."""
-    if target.status is Status.ESTIMATED:
+    if Status.ESTIMATED in (target.status, *(part.status for part in claim.parts)):
         return None
-    by_structure = _by_structure(target, claim, eps, norm, effort)
     enough = WITHIN * found if eps is None else eps
+    by_structure = _by_parts(target, claim, norm, effort) if claim.parts else None
+    if by_structure is None or by_structure.bound > enough:
+        ways = by_structure, _by_structure(target, claim, eps, norm, effort)
+        by_structure = min((way for way in ways if way), key=lambda way: way.bound, default=None)
     if by_structure is not None and (by_structure.bound <= enough or target.domain.size > MOST_VARIABLES):
         return by_structure
     if by_structure is not None:
         effort = replace(effort, time_limit=effort.time_limit * SHARE)
     outcome = _by_boxes(target, claim, eps, norm, effort)
     return min((way for way in (by_structure, outcome) if way), key=lambda way: way.bound, default=None)
+
+
+def _by_parts(target: Target, claim: Claim, norm: float, effort: Effort) -> Outcome:
+    """From the certificates of the parts, which are proved again."""
+    parts = tuple(part.recheck(effort=effort) for part in claim.parts)
+    return bound_by_parts(replace(claim, parts=parts), target, norm)
 
 
 def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from copy import copy
 from enum import Enum
+from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +34,11 @@ class Status(Enum):
     PROVED = "proved"
     CONDITIONAL = "conditional"
     ESTIMATED = "estimated"
+
+    @classmethod
+    def weakest(cls, statuses: Iterable[Status]) -> Status:
+        """What a claim is worth that needs several others."""
+        return max(statuses, key=list(cls).index)
 
     @property
     def meaning(self) -> str:
@@ -88,6 +96,21 @@ class Target(ABC):
     def circuit(self) -> Circuit:
         """A formula as affine maps and functions of one variable, or Unanswerable."""
         raise Unanswerable
+
+    def modulus(self, distances: Floats) -> Floats:
+        """Bounds on |f(s) - f(t)| for s, t in the domain with |s_k - t_k| <= distances: (P, D) -> (P, m).
+
+        Wherever the domain is convex. By the target's structure, without boxes; or Unanswerable.
+        """
+        return self.circuit().modulus(distances)
+
+    def restricted(self, domain: Box) -> Self:
+        """The same function on a part of its domain."""
+        part = copy(self)
+        part.domain = domain
+        for name in [name for name in vars(part) if isinstance(getattr(type(part), name, None), cached_property)]:
+            delattr(part, name)  # what was worked out for the whole domain
+        return part
 
     def arrays(self) -> dict[str, Floats]:
         """Arrays that are saved with the description, by name."""

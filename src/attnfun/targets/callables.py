@@ -223,6 +223,11 @@ class Lipschitz(Target):
         values = self.sampled[index]  # (B, k, m)
         return Interval(below(values - cone).max(axis=1), above(values + cone).min(axis=1))
 
+    def modulus(self, distances: Floats) -> Floats:
+        """The declared constant times the Euclidean distance."""
+        lengths = np.sqrt((distances**2).sum(axis=1, keepdims=True)) + 1e-300  # (P, 1)
+        return np.repeat(self.constant * lengths * (1 + 1e-12), self.outputs, axis=1)
+
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and constant; the samples are stored beside the network."""
         return {"kind": "lipschitz", "name": self.name, "constant": self.constant}

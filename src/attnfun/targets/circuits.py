@@ -13,7 +13,7 @@ from math import inf
 
 import numpy as np
 
-from ..interval import Interval
+from ..interval import Interval, join
 from ..interval.forms import Forms, Frame
 from .base import Floats, Unanswerable
 from .composites import Composite, Identity
@@ -211,13 +211,48 @@ class Circuit:
         shares = np.maximum(aim / (len(self.units) * largest), least[1 + self.inputs :])
         return Budget(largest, shares, off, self._left(least))
 
+    def modulus(self, distances: Floats) -> Floats:
+        """How far outputs can be apart when the variables are: (P, D) -> (P, m).
+
+        Units of unbounded slope have a modulus of their own; otherwise slopes count with their signs.
+        """
+        if np.isfinite(self.quotients.magnitude).all():
+            return distances @ self.quotients.magnitude.T * (1 + 1e-9)
+        nothing = np.zeros(len(self.units))
+        return np.array([self._forwards(np.concatenate([row, nothing])) for row in distances]) * (1 + 1e-9)
+
+    @cached_property
+    def quotients(self) -> Interval:
+        """Intervals Q (m, D) such that `f(s) - f(t) = Σ_k q_k (s_k - t_k)` with some q_k in Q_k, for all s and t.
+
+        Atom by atom: the argument of a unit is a form of atoms for which this holds, and the difference quotient of the
+        unit's function over its argument is one of `Composite.quotients`; for a rectifier it is in [0, 1].
+        """
+        rows = [Interval(row) for row in np.eye(self.inputs)]  # (D,) for each atom
+        for unit in self.units:
+            slope = Interval(0.0, 1.0) if unit.bends else unit.function.quotients(unit.low, unit.high)
+            rows.append(self._passed_on(unit.argument, rows) * slope)
+        outputs = [self._passed_on(output, rows) for output in self.outputs]
+        return join(outputs, function=np.stack)
+
+    def _passed_on(self, form: Linear, rows: list[Interval]) -> Interval:
+        """The same for a form of atoms, (D,)."""
+        start = Interval(np.zeros(self.inputs))
+        return sum((rows[atom] * coefficient for atom, coefficient in form.terms.items()), start)
+
     def _left(self, least: Floats) -> float:
         """The largest error of an output if units have about the errors `PROVED * least` (1+P,), pushed forwards."""
-        errors = np.zeros(self.inputs + len(self.units))
+        own = PROVED * least[1:]
+        own[: self.inputs] = 0.0
+        return max(self._forwards(own))
+
+    def _forwards(self, own: Floats) -> list[float]:
+        """How far outputs are off if atoms (D+K,) are off by so much beside what earlier atoms pass on."""
+        errors = own.copy()
         for number, unit in enumerate(self.units, start=self.inputs):
             off = sum(float(c.magnitude) * errors[atom] for atom, c in unit.argument.terms.items())
-            errors[number] = PROVED * least[1 + number] + unit.modulus(off)
-        return max(sum(float(c.magnitude) * errors[k] for k, c in out.terms.items()) for out in self.outputs)
+            errors[number] += unit.modulus(off)
+        return [sum(float(c.magnitude) * errors[k] for k, c in out.terms.items()) for out in self.outputs]
 
     def _forms(self, linears: list[Linear]) -> Forms:
         """On the frame; what is not exact about a coefficient goes to the slack."""

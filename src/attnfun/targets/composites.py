@@ -192,15 +192,20 @@ class Composite:
             return (-np.inf, np.inf) if whole else (0.0, np.inf)
         return NATURAL.get(step.kind, (-np.inf, np.inf))
 
-    def steepness(self, low: float, high: float) -> float:
-        """A bound on |f'| over [low, high]; inf if there is none."""
+    def quotients(self, low: float, high: float) -> Interval:
+        """An interval that holds all difference quotients over [low, high], for they lie between values of f'."""
         pieces = cells(low, high)
         with np.errstate(all="ignore"):
             series = self(variables(pieces.reshape(-1, 1), 1)[:, 0])
         if not isinstance(series, Jet):
-            return 0.0
-        slope = float((np.abs(series.mid[:, 1]) + series.rad[:, 1]).max())
-        return float(np.nextafter(slope, np.inf)) if slope < LARGEST else np.inf
+            return Interval(0.0)
+        mid, rad = series.mid[:, 1], series.rad[:, 1]
+        least, most = np.nextafter((mid - rad).min(), -np.inf), np.nextafter((mid + rad).max(), np.inf)
+        return Interval(least if least > -LARGEST else -np.inf, most if most < LARGEST else np.inf)
+
+    def steepness(self, low: float, high: float) -> float:
+        """A bound on |f'| over [low, high]; inf if there is none."""
+        return float(self.quotients(low, high).magnitude)
 
     def modulus(self, low: float, high: float, distance: float) -> float:
         """A bound on |f(s) - f(t)| over s, t in [low, high] no further apart than `distance`.

@@ -103,6 +103,11 @@ class MaxAffineTarget(Target):
         signs = np.array([[1.0], [-1.0]])[: len(tables)]
         return references.finished(on_frame(new, references).mapped(signs, np.zeros(1)))
 
+    def modulus(self, distances: Floats) -> Floats:
+        """A maximum moves by no more than its steepest plane, a difference by no more than both parts."""
+        steps = [(distances @ np.abs(part.A).T).max(axis=1, keepdims=True) for part in self.family.parts]  # (P, 1)
+        return np.sum(steps, axis=0) * (1 + 1e-9)
+
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the planes are in `arrays`."""
         return {"kind": self.kind, "name": self.name}

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..domain import Box
 from ..errors import InputError
 from ..interval import Interval, Jet
+from ..interval.directed import ULP
 from ..interval.forms import Forms, Frame
 from .base import Floats, Status, Target, Unanswerable
 from .maxima import Maxima, References, on_frame
@@ -85,8 +86,10 @@ class PiecewiseLinear(Target):
         return boxes
 
     def jets(self, variables: Jet) -> Jet:
-        """A single clipped unit of one variable in Taylor arithmetic; proofs ask for no more."""
+        """A single clipped unit of one variable, or an affine map, in Taylor arithmetic; proofs ask for no more."""
         stage, *more = self.stages
+        if not more and stage.is_affine:
+            return variables.linear(stage.weight, stage.bias)
         if more or stage.weight.size > 1:
             raise Unanswerable
         z: Any = variables * float(stage.weight[0, 0]) + float(stage.bias[0])
@@ -113,6 +116,12 @@ class PiecewiseLinear(Target):
                     new = references.maximum(Forms.join([zero, over[units][:, None]], axis=1))  # (units,)
                     values = _added(on_frame(values, references), units, new, sign, kept)
         return references.finished(on_frame(values, references))
+
+    def modulus(self, distances: Floats) -> Floats:
+        """Distances through the absolute values of the weights; clipping does not widen them."""
+        for stage in self.stages:
+            distances = distances @ np.abs(stage.weight) * (1 + 2 * len(stage.weight) * ULP)  # (P, m)
+        return distances
 
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and number of stages; the weights are in `arrays`."""

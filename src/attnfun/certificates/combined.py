@@ -1,0 +1,179 @@
+"""Certificates of networks made of networks, from those of the parts.
+
+The claim names its parts, outermost first. Its network must be the one that `network/joining.py` makes of theirs, bit
+for bit; there every part computes what it computes alone, so what is proved of the parts holds inside:
+
+- *stacked*: each output has the error of its part;
+- *restricted*: what holds on a domain holds on a part of it;
+- *composed*: let `|f - net_1| <= e` on the domain, in deployed arithmetic, output by output, and let `f(x) ± e` lie in
+  the domain of g for all x. Then `net_1(x)`, rounded as it is, is a point where the certificate of net_2 holds, and
+
+      |g(f(x)) - net_2(net_1(x))| <= |g(f(x)) - g(net_1(x))| + |g(net_1(x)) - net_2(net_1(x))| <= ω(e) + e_2,
+
+  ω the modulus of continuity of g on the range of f widened by e (`targets/continuity.py`), and e_2 without what
+  rounding the input costs: `net_1(x)` is what net_2 reads.
+
+The construction part is the same in real arithmetic; what ω adds for the errors by the input and by rounding is
+counted with those.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from math import inf, isinf, nextafter
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
+from ..errors import InputError, ProofFailed
+from ..interval import Interval
+from ..interval.directed import ULP, above, below
+from ..network import Network
+from ..network.joining import in_series, side_by_side
+from ..targets import Target
+from ..targets.combined import Composed, Stacked
+from ..targets.continuity import modulus, range_of
+from .boxes import PARTS
+from .branch_and_bound import Outcome
+from .certificate import EDGE_ASSUMPTION, Certificate, Claim
+from .rewriting import with_banks
+from .search import corners, network_rows
+
+Floats = npt.NDArray[np.float64]
+
+RESTRICTED = "restricted"
+SAMPLES = 4096
+"""Points at which an estimate looks at the values of an inner network."""
+
+
+def joint_network(kind: str, parts: list[Network]) -> Network:
+    """The network of a combination."""
+    if kind == Stacked.kind:
+        return side_by_side([with_banks(part) for part in parts])
+    return in_series(*parts) if kind == Composed.kind else parts[0]
+
+
+def bound_by_parts(claim: Claim, target: Target, norm: float = inf) -> Outcome:
+    """A bound from the certificates of the parts."""
+    kind, parts = claim.description["kind"], claim.parts
+    _refuse_misfits(claim, norm)
+    rows = _through(*parts) if kind == Composed.kind else np.concatenate([errors_of(part) for part in parts])
+    largest = rows.max(axis=0) * (1 + 1e-12)
+    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
+    return Outcome(
+        bound=nextafter(float(largest[-1]), inf),
+        parts={name: float(part) for name, part in zip(PARTS, largest, strict=False)},
+        found=0.0,
+        boxes=sum(part.effort["boxes"] for part in parts),
+        defined=all(EDGE_ASSUMPTION not in part.assumptions for part in parts),
+        worst=box,
+    )
+
+
+def _refuse_misfits(claim: Claim, norm: float) -> None:
+    """Do the parts say anything about this network, on this domain, in this arithmetic and norm?"""
+    kind, parts = claim.description["kind"], claim.parts
+    networks = [part.claim.network for part in parts]
+    whole = claim.parts[1:] if kind == Composed.kind else parts  # those that read the input itself
+    same_norm = all(part.norm == norm for part in parts) and (isinf(norm) or kind == RESTRICTED)
+    for holds, got in (
+        (all(network.dtype == claim.network.dtype for network in networks), "another dtype"),
+        (same_norm, "another norm"),
+        (all(_within(claim.domain, part.claim.domain) for part in whole), "another domain"),
+        (_same(claim.network, joint_network(kind, networks)), "other weights"),
+    ):
+        if not holds:
+            raise ProofFailed("a combined network must consist of its parts", got=got)
+
+
+def _within(domain: Box, whole: Box) -> bool:
+    """Is a domain surely a part of another one?"""
+    if domain is whole:
+        return True
+    if type(domain) is Box is type(whole):
+        return bool((domain.lo.ravel() >= whole.lo.ravel()).all() and (domain.hi.ravel() <= whole.hi.ravel()).all())
+    return type(domain) is type(whole) and domain.as_dict() == whole.as_dict()
+
+
+def errors_of(certificate: Certificate) -> Floats:
+    """Bounds on the three parts of each output's error, and on their sum, (m, 4)."""
+    claim = certificate.claim
+    if claim.parts and claim.description["kind"] == Stacked.kind:
+        return np.concatenate([errors_of(part) for part in claim.parts])
+    total = certificate.bound - certificate.allowance + 4 * ULP * certificate.bound  # fast evaluation is for the whole
+    row = [*(certificate.parts.get(name, 0.0) for name in PARTS), total]
+    return np.tile(row, (int(np.prod(claim.output_shape)), 1))
+
+
+def reach_of(certificate: Certificate, within: Box | None = None) -> Interval:
+    """Where the values of target and network lie, in deployed arithmetic, (m,)."""
+    target, off = certificate.claim.target, errors_of(certificate)[:, -1]
+    if target is None:
+        raise InputError("a combined network needs the functions of its parts", got=repr(certificate.claim.description))
+    room = None
+    if within is not None:
+        low, high = within.lo.ravel() + off, within.hi.ravel() - off
+        margin = 4 * ULP * (np.abs(within.lo.ravel()) + np.abs(within.hi.ravel()) + off)
+        room = Interval(low + margin, high - margin)
+    range_ = range_of(target, room)
+    return Interval(below(range_.lo - off), above(range_.hi + off))
+
+
+def _through(outer: Certificate, inner: Certificate) -> Floats:
+    """The errors of a composition, (m, 4)."""
+    domain, errors = outer.claim.domain, errors_of(inner)  # (k, 4)
+    reach = reach_of(inner, domain)
+    low, high = domain.lo.ravel(), domain.hi.ravel()
+    if type(domain) is not Box or not ((reach.lo >= low) & (reach.hi <= high)).all():
+        raise outside(domain, reach, "proved")
+    moved = np.stack([errors[:, 0], errors[:, 0] + errors[:, 1], errors[:, -1]])  # (3, k)
+    if outer.claim.target is None:
+        raise InputError("a combined network needs the functions of its parts", got=repr(outer.claim.description))
+    exact, with_input, deployed = modulus(outer.claim.target, reach, moved)  # (m,) each
+    own = errors_of(outer)  # (m, 4)
+    construction, rounding = own[:, 0] + exact, own[:, 2] + np.maximum(deployed - np.maximum(exact, with_input), 0.0)
+    total = np.minimum(own[:, -1], own[:, 0] + own[:, 2]) + deployed
+    return np.stack([construction, np.maximum(with_input - exact, 0.0), rounding, total], axis=1) * (1 + 1e-12)
+
+
+def refuse_values_outside(claim: Claim, seed: int) -> None:
+    """Where nothing is proved: no value found of the inner network may lie outside of the outer domain."""
+    if claim.description["kind"] != Composed.kind:
+        return
+    domain, inner = claim.parts[0].claim.domain, claim.parts[1].claim
+    rows = np.vstack([corners(inner.domain), inner.domain.sample(SAMPLES, np.random.default_rng(seed))])
+    values = network_rows(inner.network, rows[inner.domain.contains(rows)])
+    if not domain.contains(values).all():
+        raise outside(domain, Interval(values.min(axis=0), values.max(axis=0)), "found")
+
+
+def outside(domain: Box, reach: Interval, how: str) -> InputError:
+    """The error for values that need not lie in the outer domain."""
+    return InputError(
+        f"the values of the inner network must lie in the domain of the outer one, {domain!r}",
+        got=f"values {how} to lie in {spelled(reach)}",
+        remedy="Compile the outer network on a box that holds these, or restrict the inner one.",
+    )
+
+
+def spelled(reach: Interval) -> str:
+    """Intervals (m,) in words, ends rounded outwards."""
+    ends = zip(_outwards(reach.lo, -1.0), _outwards(reach.hi, 1.0), strict=True)
+    return " x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in ends)
+
+
+def _outwards(ends: Floats, sign: float) -> Floats:
+    """Numbers that six digits show, none of them inside of `ends`."""
+    return np.array([float(f"{end + sign * abs(end) * 1e-5:.6g}") for end in ends])
+
+
+def _same(one: Network, other: Network) -> bool:
+    """Equal to the last bit?"""
+    if (len(one.layers), one.length, one.dtype) != (len(other.layers), other.length, other.dtype):
+        return False
+    pairs = zip(one.layers, other.layers, strict=True)
+    return all(
+        type(a) is type(b) and all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+        for a, b in pairs
+    )

@@ -1,0 +1,289 @@
+"""Compiled networks put together: compositions, sums, products and restrictions, with combined certificates.
+
+Three things can be done with networks: put them side by side, put one behind the other, or take one on a part of its
+domain (`certificates/combined.py` says what is then known). Everything else is a composition: a sum is an affine map of
+two networks side by side, a product is a small network that multiplies, compiled for the ranges at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import inf, isinf, prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .certificates import Certificate, Claim, Effort, certify, combine
+from .certificates.combined import RESTRICTED, errors_of, joint_network, reach_of
+from .certificates.search import network_rows
+from .compiled import Compiled
+from .domain import Box, as_box
+from .dtypes import round_to
+from .errors import InputError, ToleranceNotMet
+from .interval import Interval
+from .network import Affine, Network
+from .pipeline import compile
+from .targets import PiecewiseLinear, Unanswerable
+from .targets.combined import Composed, Stacked
+from .targets.piecewise import Stage
+
+Floats = npt.NDArray[np.float64]
+
+SHARE = 0.1
+"""A network that multiplies may add this fraction of what the errors of its factors cost."""
+COARSER = 4.0
+"""Where that is out of reach, it may add so many times as much, and so on."""
+LARGEST = 1e100
+"""Beyond this error nothing is tried."""
+ROOM = 2.0**-20
+"""Outer networks are made for ranges that are wider by this fraction."""
+SAMPLES = 4096
+"""Points that say where the values of an estimated network lie."""
+
+
+def composed(outer: Compiled, inner: Compiled, name: str = "") -> Compiled:
+    """`outer(inner(x))`."""
+    _compatible(outer, inner)
+    shapes = inner.output_shape, outer.domain.shape
+    _require(
+        shapes[0] == shapes[1] or prod(shapes[0]) == 1 == outer.domain.size,
+        "the values of the inner network must be points of the outer one",
+        got=f"values of shape {shapes[0]}, points of shape {shapes[1]}",
+    )
+    _require(
+        type(outer.domain) is Box,
+        "the outer network must be compiled on a box",
+        got=repr(outer.domain),
+    )
+    return _behind(outer, inner, name or f"{_name(outer)} of {_name(inner)}", outer.output_shape)
+
+
+def total(net: Compiled, other: Any, sign: float = 1.0) -> Compiled:
+    """`net + sign * other`, a network or numbers."""
+    word = "+" if sign > 0 else "-"
+    if isinstance(other, Compiled):
+        shape = _broadcast(net.output_shape, other.output_shape)
+        weight = np.concatenate([_spread(net.output_shape, shape), sign * _spread(other.output_shape, shape)])
+        return _affine([net, other], weight, np.zeros(len(weight[0])), shape, f"{_name(net)} {word} {_name(other)}")
+    numbers = _numbers(other)
+    shape = _broadcast(net.output_shape, numbers.shape)
+    constant = sign * np.broadcast_to(numbers, shape).ravel()
+    return _affine([net], _spread(net.output_shape, shape), constant, shape, f"{_name(net)} {word} {_shown(numbers)}")
+
+
+def product(net: Compiled, other: Any) -> Compiled:
+    """`net * other`, a network or numbers."""
+    if isinstance(other, Compiled):
+        return _product(net, other)
+    numbers = _numbers(other)
+    shape = _broadcast(net.output_shape, numbers.shape)
+    weight = _spread(net.output_shape, shape) * np.broadcast_to(numbers, shape).ravel()
+    return _affine([net], weight, np.zeros(len(weight[0])), shape, f"{_factor(numbers)}({_name(net)})")
+
+
+def restricted(net: Compiled, domain: object) -> Compiled:
+    """The same network on a part of its box."""
+    whole = net.domain
+    _require(type(whole) is Box, "networks on boxes can be restricted", got=repr(whole))
+    if isinstance(domain, Mapping):
+        unknown = sorted(set(domain) - set(whole.axes))
+        _require(not unknown, f"the variables of this network are {', '.join(whole.axes)}", got=", ".join(unknown))
+        ends = zip(whole.axes, whole.lo.ravel().tolist(), whole.hi.ravel().tolist(), strict=True)
+        given = as_box({name: domain.get(name, (low, high)) for name, low, high in ends})
+        part = Box(given.lo.reshape(whole.shape), given.hi.reshape(whole.shape), whole.names)
+    else:
+        part = as_box(domain)
+        _require(part.size == whole.size, f"a part of {whole!r} must have its shape", got=repr(part))
+        part = Box(part.lo.reshape(whole.shape), part.hi.reshape(whole.shape), whole.names)
+    inside = bool(((part.lo >= whole.lo) & (part.hi <= whole.hi)).all())
+    _require(inside, f"a part of the domain must lie in {whole!r}", got=repr(part))
+    description = {"kind": RESTRICTED, "name": _name(net)}
+    claim = Claim.of_parts(net.network, part, net.output_shape, description, (net.certificate,))
+    return replace(net, certificate=combine(claim).allowing(net.certificate.allowance))
+
+
+def tightened(net: Compiled, time_limit: float) -> Compiled:
+    """The same network with the smaller of two bounds."""
+    old = net.certificate
+    new = certify(old.claim, None, norm=old.norm, seed=old.seed, effort=Effort(time_limit)).allowing(old.allowance)
+    better = new.status is old.status and new.bound < old.bound
+    return replace(net, certificate=new) if better else net
+
+
+def _product(net: Compiled, other: Compiled) -> Compiled:
+    """By a network that multiplies the outputs of two others."""
+    shape = _broadcast(net.output_shape, other.output_shape)
+    inner = _stacked([net, other])
+    reach, errors = _reach(inner), errors_of(inner.certificate)[:, -1]
+    first, second = _indices(net.output_shape, shape), _indices(other.output_shape, shape) + prod(net.output_shape)
+    box, size = _roomy(reach), reach.magnitude
+    passed = float((size[first] * errors[second] + size[second] * errors[first]).max())
+    texts = [f"u{one}*u{two}" for one, two in zip(first, second, strict=True)]
+    formula = texts[0] if shape == () else f"[{', '.join(texts)}]"
+    outer = _multiplier(formula, box, max(SHARE * passed, 1e-300), net)
+    return _behind(outer, inner, f"({_name(net)})*({_name(other)})", shape)
+
+
+def _multiplier(formula: str, box: Box, eps: float, like: Compiled) -> Compiled:
+    """A network for products that is proved, as precise as eps if the arithmetic allows that."""
+    keywords: dict[str, Any] = {"construction": "circuit", "dtype": like.network.dtype, "seed": like.certificate.seed}
+    while True:
+        try:
+            return compile(formula, box, eps, **keywords)
+        except ToleranceNotMet as missed:
+            if missed.best is not None and missed.best.certificate.proved:
+                return missed.best
+            if not eps < LARGEST:
+                raise
+        eps *= COARSER
+
+
+def _affine(nets: list[Compiled], weight: Floats, constant: Floats, shape: tuple[int, ...], name: str) -> Compiled:
+    """An affine map of the values of networks, weight (k, m)."""
+    inner = nets[0] if len(nets) == 1 else _stacked(nets)
+    box, dtype = _roomy(_reach(inner)), inner.network.dtype
+    target = PiecewiseLinear([Stage.affine(weight, constant)], box, shape, name)
+    layer = Affine.tokenwise(round_to(weight, dtype), round_to(constant, dtype))
+    certificate = certify(Claim.about(target, Network((layer,), 1, dtype)), inf, seed=inner.certificate.seed)
+    return _behind(_made(certificate, "affine", "an affine map"), inner, name, shape)
+
+
+def _stacked(nets: list[Compiled]) -> Compiled:
+    """Networks of one input side by side."""
+    _compatible(*nets)
+    domain = _common_domain(nets[0].domain, nets[1].domain)
+    parts = tuple(net.certificate for net in nets)
+    network = joint_network(Stacked.kind, [net.network for net in nets])
+    outputs = (sum(prod(net.output_shape) for net in nets),)
+    description = {"kind": Stacked.kind, "name": f"[{', '.join(_name(net) for net in nets)}]"}
+    certificate = combine(Claim.of_parts(network, domain, outputs, description, parts))
+    return _made(certificate, "side by side", "networks side by side, each with its own certificate")
+
+
+def _behind(outer: Compiled, inner: Compiled, name: str, shape: tuple[int, ...]) -> Compiled:
+    """The outer network of the inner one's values, in the shape given."""
+    network = joint_network(Composed.kind, [outer.network, inner.network])
+    parts = outer.certificate, inner.certificate
+    claim = Claim.of_parts(network, inner.domain, shape, {"kind": Composed.kind, "name": name}, parts)
+    certificate = combine(claim)
+    return replace(_made(certificate, "composition", "one network of another"), outside=inner.outside)
+
+
+def _made(certificate: Certificate, construction: str, theorem: str) -> Compiled:
+    return Compiled(
+        network=certificate.claim.network,
+        certificate=certificate,
+        construction=construction,
+        theorem=theorem,
+        eps=None,
+        a_priori=certificate.bound,
+        paper_tokens=None,
+    )
+
+
+def _compatible(*nets: Compiled) -> None:
+    """One arithmetic, the sup norm."""
+    dtypes = {net.network.dtype for net in nets}
+    _require(
+        len(dtypes) == 1,
+        "networks can be combined if they run in one dtype",
+        got=" and ".join(sorted(dtypes)),
+        remedy="Compile them with the same dtype=.",
+    )
+    norms = {net.certificate.norm for net in nets}
+    _require(
+        norms == {inf},
+        "networks can be combined if their certificates are in the sup norm",
+        got=", ".join(f"L_{norm:g}" for norm in sorted(norms) if not isinf(norm)),
+        remedy='Compile them with norm="inf".',
+    )
+
+
+def _common_domain(one: Box, other: Box) -> Box:
+    """The domain of both; a name may be missing in one of them."""
+    names = {box.names for box in (one, other) if box.names is not None}
+    boxes = type(one) is Box is type(other)
+    same = one.tokens == other.tokens and len(names) <= 1
+    same = same and bool((one.lo.ravel() == other.lo.ravel()).all() and (one.hi.ravel() == other.hi.ravel()).all())
+    _require(
+        one is other or (same and (boxes or one.as_dict() == other.as_dict())),
+        "networks can be added and multiplied on one domain",
+        got=f"{one!r} and {other!r}",
+        remedy="Compile them on the same domain, or restrict() both to a box in common.",
+    )
+    return one if one.names is not None or other.names is None else other
+
+
+def _reach(net: Compiled) -> Interval:
+    """Where the values of network and target lie; where nothing is proved, about where they were found."""
+    try:
+        reach = reach_of(net.certificate)
+    except Unanswerable:
+        values = network_rows(net.network, net.domain.sample(SAMPLES, np.random.default_rng(net.certificate.seed)))
+        low, high = values.min(axis=0), values.max(axis=0)
+        reach = Interval(low - (high - low) / 2, high + (high - low) / 2)
+    _require(
+        bool(np.isfinite(reach.lo).all() and np.isfinite(reach.hi).all()),
+        "the values of a network must be bounded for it to be combined",
+        got=repr(net.certificate.claim.description),
+    )
+    return reach
+
+
+def _roomy(reach: Interval) -> Box:
+    """A box that surely holds the ranges (k,), with names for its axes."""
+    room = ROOM * (reach.hi - reach.lo + np.abs(reach.lo) + np.abs(reach.hi)) + 1e-90
+    return Box(reach.lo - room, reach.hi + room, [f"u{k}" for k in range(len(room))])
+
+
+def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        shape = np.broadcast_shapes(one, other)
+    except ValueError:
+        shape = (0, 0, 0)
+    _require(len(shape) <= 2, "values must have shapes that fit together", got=f"{one} and {other}")
+    return shape
+
+
+def _indices(shape: tuple[int, ...], wider: tuple[int, ...]) -> npt.NDArray[np.int64]:
+    """Which value of an array each value of the array broadcast to `wider` is, (m,)."""
+    return np.broadcast_to(np.arange(prod(shape)).reshape(shape), wider).ravel()
+
+
+def _spread(shape: tuple[int, ...], wider: tuple[int, ...]) -> Floats:
+    """The same as a matrix (k, m) of zeros and ones."""
+    return np.eye(prod(shape))[:, _indices(shape, wider)]
+
+
+def _numbers(value: Any) -> Floats:
+    """A number or an array of numbers."""
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array(np.nan)
+    _require(
+        bool(np.isfinite(numbers).all()),
+        "a network can be combined with networks and finite numbers",
+        got=repr(value),
+    )
+    return numbers
+
+
+def _shown(numbers: Floats) -> str:
+    return f"{float(numbers):g}" if numbers.ndim == 0 else str(numbers.tolist())
+
+
+def _factor(numbers: Floats) -> str:
+    return "-" if numbers.ndim == 0 and numbers == -1 else f"{_shown(numbers)}*"
+
+
+def _name(net: Compiled) -> str:
+    text = net.certificate.claim.description
+    return str(text.get("text", text.get("name", text["kind"])))
+
+
+def _require(holds: bool, constraint: str, *, got: str, remedy: str = "") -> None:
+    if not holds:
+        raise InputError(constraint, got=got, remedy=remedy)
