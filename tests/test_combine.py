@@ -102,6 +102,14 @@ def test_a_bound_is_no_smaller_than_the_worst_case_of_its_parts():
     assert worst(f + f, lambda x: 2 * np.sin(3 * x)) > 1.5 * f.certificate.found
 
 
+def test_a_network_that_occurs_twice_is_there_once():
+    f = line("sin(3*x)")
+    assert (f + f).network.tokens == f.network.tokens
+    assert (f - f).certificate.bound == 0
+    assert ((f - f)(np.linspace(-1, 1, 9)) == 0).all()
+    assert (f * f).network.tokens < (f * f.restrict(LINE)).network.tokens
+
+
 def test_outputs_are_broadcast_like_arrays():
     domain = {"x": (0, 1), "y": (0, 1)}
     vector, scalar = af.compile("[x + y, x - y]", domain, 1e-3), af.compile("x*y", domain, 1e-3)
@@ -195,7 +203,7 @@ def test_a_smaller_bound_on_a_part_of_the_domain():
 
 def test_a_whole_network_may_be_proved_to_be_better_than_its_parts_say():
     f = line("sin(3*x)")
-    nothing = f - f
+    nothing = f - f.restrict(LINE)
     assert nothing.certificate.bound > f.certificate.bound
     assert nothing.tighten(5).certificate.bound < f.certificate.bound
 
@@ -274,8 +282,11 @@ def test_what_does_not_fit_is_refused():
         f + "x"
     with pytest.raises(af.InputError, match="finite numbers"):
         f * np.inf
-    with pytest.raises(af.InputError, match="sup norm"):
-        f + af.compile("exp(x)", LINE, 0.1, norm=2)
+    for combine in (lambda net: f + net, lambda net: 2 * net):
+        with pytest.raises(af.InputError, match="sup norm"):
+            combine(af.compile("exp(x)", LINE, 0.1, norm=2))
+    with pytest.raises(af.InputError, match="finite"):
+        line("exp(x)", dtype="float32") + 1e300
 
 
 def test_the_torch_module_of_a_combination_is_within_its_bound(nested):

@@ -30,6 +30,7 @@ from .targets.combined import Composed, Stacked
 from .targets.piecewise import Stage
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 SHARE = 0.1
 """A network that multiplies may add this fraction of what the errors of its factors cost."""
@@ -45,7 +46,6 @@ SAMPLES = 4096
 
 def composed(outer: Compiled, inner: Compiled, name: str = "") -> Compiled:
     """`outer(inner(x))`."""
-    _compatible(outer, inner)
     shapes = inner.output_shape, outer.domain.shape
     _require(
         shapes[0] == shapes[1] or prod(shapes[0]) == 1 == outer.domain.size,
@@ -65,12 +65,16 @@ def total(net: Compiled, other: Any, sign: float = 1.0) -> Compiled:
     word = "+" if sign > 0 else "-"
     if isinstance(other, Compiled):
         shape = _broadcast(net.output_shape, other.output_shape)
-        weight = np.concatenate([_spread(net.output_shape, shape), sign * _spread(other.output_shape, shape)])
-        return _affine([net, other], weight, np.zeros(len(weight[0])), shape, f"{_name(net)} {word} {_name(other)}")
+        inner, first, second = _operands(net, other, shape)
+        every = np.arange(len(first))
+        weight = np.zeros((prod(inner.output_shape), len(first)))  # (k, m)
+        weight[first, every] = 1.0
+        weight[second, every] += sign
+        return _affine(inner, weight, np.zeros(len(first)), shape, f"{_name(net)} {word} {_name(other)}")
     numbers = _numbers(other)
     shape = _broadcast(net.output_shape, numbers.shape)
     constant = sign * np.broadcast_to(numbers, shape).ravel()
-    return _affine([net], _spread(net.output_shape, shape), constant, shape, f"{_name(net)} {word} {_shown(numbers)}")
+    return _affine(net, _spread(net.output_shape, shape), constant, shape, f"{_name(net)} {word} {_shown(numbers)}")
 
 
 def product(net: Compiled, other: Any) -> Compiled:
@@ -80,7 +84,7 @@ def product(net: Compiled, other: Any) -> Compiled:
     numbers = _numbers(other)
     shape = _broadcast(net.output_shape, numbers.shape)
     weight = _spread(net.output_shape, shape) * np.broadcast_to(numbers, shape).ravel()
-    return _affine([net], weight, np.zeros(len(weight[0])), shape, f"{_factor(numbers)}({_name(net)})")
+    return _affine(net, weight, np.zeros(len(weight[0])), shape, f"{_factor(numbers)}({_name(net)})")
 
 
 def restricted(net: Compiled, domain: object) -> Compiled:
@@ -115,9 +119,8 @@ def tightened(net: Compiled, time_limit: float) -> Compiled:
 def _product(net: Compiled, other: Compiled) -> Compiled:
     """By a network that multiplies the outputs of two others."""
     shape = _broadcast(net.output_shape, other.output_shape)
-    inner = _stacked([net, other])
+    inner, first, second = _operands(net, other, shape)
     reach, errors = _reach(inner), errors_of(inner.certificate)[:, -1]
-    first, second = _indices(net.output_shape, shape), _indices(other.output_shape, shape) + prod(net.output_shape)
     box, size = _roomy(reach), reach.magnitude
     passed = float((size[first] * errors[second] + size[second] * errors[first]).max())
     texts = [f"u{one}*u{two}" for one, two in zip(first, second, strict=True)]
@@ -140,9 +143,15 @@ def _multiplier(formula: str, box: Box, eps: float, like: Compiled) -> Compiled:
         eps *= COARSER
 
 
-def _affine(nets: list[Compiled], weight: Floats, constant: Floats, shape: tuple[int, ...], name: str) -> Compiled:
-    """An affine map of the values of networks, weight (k, m)."""
-    inner = nets[0] if len(nets) == 1 else _stacked(nets)
+def _operands(net: Compiled, other: Compiled, shape: tuple[int, ...]) -> tuple[Compiled, Integers, Integers]:
+    """Both networks side by side, and which of the values is each one's value, (m,); a network twice is there once."""
+    inner = net if other is net else _stacked([net, other])
+    start = 0 if other is net else prod(net.output_shape)
+    return inner, _indices(net.output_shape, shape), start + _indices(other.output_shape, shape)
+
+
+def _affine(inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int, ...], name: str) -> Compiled:
+    """An affine map of the values of a network, weight (k, m)."""
     box, dtype = _roomy(_reach(inner)), inner.network.dtype
     target = PiecewiseLinear([Stage.affine(weight, constant)], box, shape, name)
     layer = Affine.tokenwise(round_to(weight, dtype), round_to(constant, dtype))
@@ -164,6 +173,7 @@ def _stacked(nets: list[Compiled]) -> Compiled:
 
 def _behind(outer: Compiled, inner: Compiled, name: str, shape: tuple[int, ...]) -> Compiled:
     """The outer network of the inner one's values, in the shape given."""
+    _compatible(outer, inner)
     network = joint_network(Composed.kind, [outer.network, inner.network])
     parts = outer.certificate, inner.certificate
     claim = Claim.of_parts(network, inner.domain, shape, {"kind": Composed.kind, "name": name}, parts)
@@ -247,7 +257,7 @@ def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _indices(shape: tuple[int, ...], wider: tuple[int, ...]) -> npt.NDArray[np.int64]:
+def _indices(shape: tuple[int, ...], wider: tuple[int, ...]) -> Integers:
     """Which value of an array each value of the array broadcast to `wider` is, (m,)."""
     return np.broadcast_to(np.arange(prod(shape)).reshape(shape), wider).ravel()
 

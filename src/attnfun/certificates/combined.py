@@ -20,7 +20,7 @@ counted with those.
 from __future__ import annotations
 
 from dataclasses import fields
-from math import inf, isinf, nextafter
+from math import inf, isinf
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ def bound_by_parts(claim: Claim, target: Target, norm: float = inf) -> Outcome:
     largest = rows.max(axis=0) * (1 + 1e-12)
     box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
     return Outcome(
-        bound=nextafter(float(largest[-1]), inf),
+        bound=float(largest[-1]),
         parts={name: float(part) for name, part in zip(PARTS, largest, strict=False)},
         found=0.0,
         boxes=sum(part.effort["boxes"] for part in parts),
