@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
 
-.PHONY: demo test lint soak clean
+.PHONY: demo test lint lens soak clean
 
 demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	mkdir -p out
@@ -14,6 +14,9 @@ demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 
 test: $(VENV)/dev lint ## everything that must hold
 	$(BIN)/pytest -n auto --cov --cov-report=term
+
+lens: $(VENV)/lens ## tests that need transformer-lens, which is large
+	$(BIN)/pytest tests/test_lens.py
 
 soak: $(VENV)/dev ## attack certificates for an hour
 	$(BIN)/python tests/soak.py
@@ -32,6 +35,10 @@ $(VENV)/plain: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet $(CONSTRAINED) -e '.[dev]' torch==2.13.0
+	touch $@
+
+$(VENV)/lens: $(VENV)/dev
+	$(BIN)/pip install --quiet $(CONSTRAINED) -e '.[lens]' torch==2.13.0
 	touch $@
 
 clean:

@@ -119,7 +119,7 @@ def info(file: FileArgument, as_json: AsJson = False) -> None:
 def export(
     file: FileArgument,
     to: Annotated[
-        str, typer.Option(help="onnx; or torch or jax: a Python file that needs no attnfun, and weights beside it.")
+        str, typer.Option(help="onnx; or torch, jax, transformer-lens: a Python file with weights beside it.")
     ],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where to write, as f.onnx or f.py; beside FILE if not given.")
@@ -128,7 +128,8 @@ def export(
 ) -> None:
     """Write a saved network for another framework; what is written runs without attnfun."""
     net = af.load(file)
-    beside = file.with_suffix(".onnx") if to == "onnx" else file.with_name(f"{file.stem}_{to}.py")
+    ending = ".onnx" if to == "onnx" else f"_{to.replace('-', '_')}.py"
+    beside = file.with_name(file.stem + ending)
     written = [str(path) for path in net.export(output or beside, to)]
     _print(written if as_json else "\n".join(written))
 

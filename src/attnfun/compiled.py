@@ -180,6 +180,15 @@ class Compiled(Algebra):
 
         return to_jax(self.network, self.domain.shape, self.output_shape)
 
+    def to_transformer_lens(self) -> Any:
+        """An attention-only `TransformerBridge` of TransformerLens 4, with a map of its tokens, features and heads.
+
+        `lens = net.to_transformer_lens()` can be called on points; `lens.run_with_cache(points)` gives the cache too.
+        """
+        from .backends.lens import to_transformer_lens
+
+        return to_transformer_lens(self.network, self.domain.shape, self.output_shape)
+
     def to_onnx(self, path: str | os.PathLike[str], attention: str = "decomposed") -> None:
         """Write an ONNX model of standard operators, "points" (batch, ...) to "values" (batch, ...).
 
@@ -193,9 +202,9 @@ class Compiled(Algebra):
         storage.write_whole(path, model.SerializeToString())
 
     def export(self, path: str | os.PathLike[str], to: str) -> list[Path]:
-        """Write the network for "onnx", "torch" or "jax"; the files written, which run without attnfun.
+        """Write the network for "onnx", "torch", "jax" or "transformer-lens"; the files written run without attnfun.
 
-        The last two write a Python file (`path`, ending in .py) and its weights in a safetensors file beside it.
+        All but the first write a Python file (`path`, ending in .py) and its weights in a safetensors file beside it.
         """
         from .backends import files
 

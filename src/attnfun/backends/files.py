@@ -18,8 +18,8 @@ from ..dtypes import held_in
 from ..errors import InputError
 from ..network import Network, storage
 
-TARGETS = {"torch": "torch_model", "jax": "jax_model"}
-"""Back ends that can be written, with their file in `standalone`."""
+TARGETS = {"torch": "torch", "jax": "jax", "transformer-lens": "lens"}
+"""What can be written, and the name of its back end, which is also that of its file in `standalone`."""
 
 
 def write(
@@ -35,8 +35,8 @@ def write(
     code = Path(path)
     if code.suffix != ".py":
         raise InputError(f"an export to {target} is a Python file with its weights beside it", got=str(path))
-    description, weights = import_module(f".{target}", __package__).plan(network, *shapes)
-    source = (Path(__file__).parent / "standalone" / f"{TARGETS[target]}.py").read_bytes()
+    description, weights = import_module(f".{TARGETS[target]}", __package__).plan(network, *shapes)
+    source = (Path(__file__).parent / "standalone" / f"{TARGETS[target]}_model.py").read_bytes()
     arrays = {name: np.ascontiguousarray(array, dtype=held_in(network.dtype)) for name, array in weights.items()}
     data = save(arrays, {"network": json.dumps({**description, **metadata})})
     beside = code.with_suffix(".weights.safetensors")

@@ -47,7 +47,7 @@ def build(description: dict[str, Any]) -> Callable[[Weights, Any], Array]:
 
 def check_dtype(dtype: str) -> None:
     """Refuse float64 where JAX would silently make it float32."""
-    if dtype == "float64" and not jax.config.jax_enable_x64:
+    if dtype == "float64" and jnp.result_type(float) != jnp.float64:
         raise ValueError(
             "this network is float64, and JAX has float64 disabled. Call jax.config.update('jax_enable_x64', True) "
             "at the start of the program, or compile the network with dtype='float32'."

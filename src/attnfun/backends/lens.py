@@ -1,0 +1,276 @@
+"""Networks for TransformerLens 4: attention-only blocks that read from and add to one residual stream.
+
+A native TransformerLens model has one width, one number of heads, no masks, and adds what every head puts out to every
+row. A network becomes such a model *exactly*: what a data token computes is what it computes in the network, but for
+terms that are exactly zero.
+
+**Rows.** First the data tokens, then the memory tokens of each layer, last a *sink*. **Features.** The token that
+enters a layer and the token that leaves it have places of their own in the stream, so that a sum with the stream is a
+sum with zeros, or with the output bias, or with the token itself in a layer with a residual connection. Flags say which
+row is which data token, which is none, which is the sink, and which rows a block sees.
+
+**Masks.** Two more key features are for masks, with a number B = 2^100 far above every score. A data token gets -B from
+rows that its block does not see: their weights underflow to 0. Every other row gets +B from the sink: its weights are 1
+for the sink and 0 for the rest, and the values of the sink are 0, so nothing is ever written to rows that hold no data.
+
+**Token-wise maps** between attention layers are heads that look at their own token alone: its score is B, all others 0.
+Maps before the first and after the last attention layer stay outside the blocks and may mix tokens.
+
+Stock scores are divided by √(head size), a power of two here, which the queries absorb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import isqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, MissingExtra
+from ..network import Affine, Attention, Network, Softmax
+from ..network.layers import Layer
+from ..network.reference import apply
+from .dense import Planned, check_size, describe, mixing, planned
+
+Array = npt.NDArray[Any]
+Places = npt.NDArray[np.intp]
+
+FAR = 2.0**100
+"""Beyond every score of a network whose rounding can be bounded, and a number of every dtype."""
+
+
+def to_transformer_lens(network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]) -> Any:
+    """The network as a `LensNetwork` around a `TransformerBridge`, in its own dtype."""
+    description, weights = plan(network, point_shape, value_shape)
+    try:
+        import torch
+        import transformer_lens  # noqa: F401 # pyright: ignore[reportMissingImports] - is it there?
+
+        from .standalone.lens_model import LensNetwork
+    except ImportError:
+        raise MissingExtra("transformer-lens", "lens") from None
+    return LensNetwork(description, {name: torch.tensor(array) for name, array in weights.items()})
+
+
+def plan(
+    network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Description and weights of the model; refused if too large, or if tokens are mixed between attention layers."""
+    before, body, after = _cut(network)
+    length = network.rows
+    for layer in before:
+        length = layer.length_out(length)
+    model = Model(length, body, _formulas(network, before, length))
+    ends = {name: [_outside(layer) for layer in layers] for name, layers in (("before", before), ("after", after))}
+    weights = {
+        f"{name}.{number}.{part}": weight
+        for name, layers in ends.items()
+        for number, (_, named) in enumerate(layers)
+        for part, weight in named.items()
+    }
+    check_size("TransformerLens", [*weights.values(), *model.sizes(network.dtype)], network.dtype)
+    known = {name: [layer for layer, _ in layers] for name, layers in ends.items()}
+    description = {**describe(network, [], point_shape, value_shape), **known, **model.description()}
+    return description, {**{name: weight.make() for name, weight in weights.items()}, **model.weights()}
+
+
+def _cut(network: Network) -> tuple[tuple[Layer, ...], tuple[Layer, ...], tuple[Layer, ...]]:
+    """Layers before the first attention layer, from there to the last one, and behind it."""
+    places = [number for number, layer in enumerate(network.layers) if isinstance(layer, Attention)]
+    first, last = (places[0], places[-1] + 1) if places else (0, 0)
+    body = network.layers[first:last]
+    for layer in body:
+        if isinstance(layer, Softmax) or (isinstance(layer, Affine) and layer.left is not None):
+            raise InputError(
+                "TransformerLens has only token-wise affine maps between attention layers",
+                got="a softmax over features" if isinstance(layer, Softmax) else "a map that mixes tokens",
+                remedy="Use to_torch, to_onnx or to_jax.",
+            )
+    if not body:
+        raise InputError("an export to TransformerLens needs an attention layer", got=repr(network))
+    return network.layers[:first], body, network.layers[last:]
+
+
+def _outside(layer: Layer) -> tuple[dict[str, Any], dict[str, Planned]]:
+    """A layer before or behind the blocks, in the terms of `lens_model.py`."""
+    if isinstance(layer, Affine) and layer.left is None:
+        return {"kind": "linear"}, {"weight": planned(layer.right[0]), "bias": planned(layer.constant[0])}
+    if isinstance(layer, Affine):
+        weights = {"weight": mixing(layer), "bias": planned(layer.constant.ravel())}
+        return {"kind": "mixing", "shape": layer.constant.shape}, weights
+    return {"kind": "softmax"}, {}
+
+
+def _formulas(network: Network, before: tuple[Layer, ...], length: int) -> list[str]:
+    """The features of the token that enters block 0: as functions of the point if it is one token, else by number."""
+    width = before[-1].width_out if before else network.width_in
+    if length > 1 or any(isinstance(layer, Softmax) for layer in before):
+        return [f"feature {number} of a token that enters block 0" for number in range(width)]
+    size = network.rows * network.width_in
+    X = np.vstack([np.zeros(size), np.eye(size)]).reshape(-1, *network.shape_in)  # (1 + size, n, d)
+    for layer in before:
+        X = apply(layer, X)
+    constant, slopes = X[0, 0], X[1:, 0] - X[0, 0]  # (width,), (size, width)
+    sums = [[f"{a:g}*x[{i}]" for i, a in enumerate(column) if a] for column in slopes.T]
+    return [
+        " + ".join([*terms, *([f"{b:g}"] if b or not terms else [])]) for terms, b in zip(sums, constant, strict=True)
+    ]
+
+
+@dataclass
+class Block:
+    """One attention block: how many heads of which size it needs, what they do, and how to write their weights."""
+
+    heads: int
+    size: int
+    role: Callable[[int], str]
+    write: Callable[[dict[str, Array]], None]
+
+
+@dataclass
+class Model:
+    """The stream and the blocks in the making."""
+
+    length: int
+    """Data tokens n."""
+    body: tuple[Layer, ...]
+    given: list[str]
+    """What the features of the token that enters block 0 are."""
+    features: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    tokens: list[str] = field(default_factory=list)
+    constants: list[tuple[slice, Places, Array]] = field(default_factory=list)
+    """What the stream holds beside the data: rows, features, numbers."""
+
+    def __post_init__(self) -> None:
+        self.tokens = [f"data token {row}" for row in range(self.length)]
+        data = slice(0, self.length)
+        token = np.arange(len(self.given))
+        self.features += self.given
+        self.position = self._take(self.length, "1 in data token {}")
+        self.other = self._take(1, "1 in rows that hold no data")
+        self.sink = self._take(1, "1 in the sink")
+        self.constants.append((data, self.position, np.eye(self.length)))
+        for layer in self.body:
+            token = self._attention(layer, token) if isinstance(layer, Attention) else self._map(layer, token)
+        self.last = token
+        self.tokens.append("the sink, which rows without data attend to")
+        self.constants.append((slice(self.length, None), self.other, np.ones(1)))
+        self.constants.append((slice(len(self.tokens) - 1, None), self.sink, np.ones(1)))
+        self.heads = max(block.heads for block in self.blocks)
+        self.size = 1
+        while self.size < max(block.size for block in self.blocks):
+            self.size *= 4
+
+    def _take(self, count: int, name: str) -> Places:
+        """Places for features of the stream, named with their number."""
+        first = len(self.features)
+        self.features += [name.format(number) for number in range(count)]
+        return np.arange(first, first + count)
+
+    def _attention(self, layer: Attention, token: Places) -> Places:
+        """A block for an attention layer on the features `token`; where its result is."""
+        number, data = len(self.blocks), slice(0, self.length)
+        seen = self._take(1, f"1 in rows that block {number} sees")
+        rows = slice(len(self.tokens), len(self.tokens) + len(layer.memory))
+        self.tokens += [f"memory token {row} of block {number}" for row in range(len(layer.memory))]
+        source = token
+        if not layer.attends_data:
+            source = self._take(layer.memory.shape[1], f"feature {{}} of the memory of block {number}")
+        self.constants += [(rows, source, layer.memory), (rows, seen, np.ones(1))]
+        if layer.attends_data:
+            self.constants.append((data, seen, np.ones(1)))
+        apart = bool(not layer.residual or layer.output_bias.any())  # else the result is added to the token itself
+        out = self._take(layer.width_out, f"output {{}} of block {number}") if apart else token
+        if apart:
+            self.constants.append((data, out, layer.output_bias))
+        size, width = layer.key.shape[2], layer.value.shape[2]
+        looks = "the data tokens and its memory" if layer.attends_data else "its memory"
+        if layer.attends_data and not len(layer.memory):
+            looks = "the data tokens"
+
+        def write(weights: dict[str, Array]) -> None:
+            for h in range(layer.heads):
+                weights["q"][token, h, :size] = layer.query[h]
+                weights["q_bias"][h, :size] = layer.query_bias[h]
+                weights["k"][source, h, :size] = layer.key[h]
+                weights["k_bias"][h, :size] = layer.key_bias[h]
+                weights["v"][source, h, :width] = layer.value[h]
+                weights["v"][seen, h, :width] = layer.value_bias[h]
+                weights["o"][h, :width, out] = layer.output[h].T
+                weights["q"][self.position, h, size] = 1.0
+                weights["k"][seen, h, size], weights["k_bias"][h, size] = FAR, -FAR
+                self._drain(weights, h, size + 1)
+
+        self.blocks.append(Block(layer.heads, max(size + 2, width), lambda h: f"looks {looks} up", write))
+        if layer.residual and apart:
+            return self._copy([(token, np.eye(len(token))), (out, np.eye(len(out)))], np.zeros(len(out)), "adds up")
+        return out
+
+    def _map(self, layer: Affine | Softmax, token: Places) -> Places:
+        """A block for a token-wise affine map."""
+        assert isinstance(layer, Affine)  # noqa: S101 - `_cut` has seen to it
+        return self._copy([(token, layer.right[0])], layer.constant[0], "maps")
+
+    def _copy(self, parts: list[tuple[Places, Array]], bias: Array, verb: str) -> Places:
+        """A block whose one head looks at its own token alone and puts out an affine function of its features."""
+        number, width = len(self.blocks), len(bias)
+        out = self._take(width, f"output {{}} of block {number}")
+
+        def write(weights: dict[str, Array]) -> None:
+            for places, matrix in parts:
+                weights["v"][places, 0, :width] = matrix
+            weights["v"][self.position, 0, :width] = bias
+            weights["o"][0, :width, out] = np.eye(width)
+            for row, place in enumerate(self.position):
+                weights["q"][place, 0, row], weights["k"][place, 0, row] = FAR, 1.0
+            self._drain(weights, 0, self.length)
+
+        self.blocks.append(Block(1, max(self.length + 1, width), lambda h: f"{verb} its own token", write))
+        return out
+
+    def _drain(self, weights: dict[str, Array], head: int, feature: int) -> None:
+        """Make rows without data attend to the sink."""
+        weights["q"][self.other, head, feature], weights["k"][self.sink, head, feature] = FAR, 1.0
+
+    def sizes(self, dtype: str) -> list[Planned]:
+        """Everything the model will hold, its unused embeddings and masks (a byte an entry) included."""
+        rows, width, inner = len(self.tokens), len(self.features), self.heads * self.size
+        masks = -(-len(self.blocks) * rows * rows // (8 if dtype == "float64" else 4))
+        each = 4 * width * inner + 3 * inner + width
+        shapes = [(len(self.blocks), each), (2 * rows + 1 + len(self.last), width), (masks,)]
+        return [Planned(shape, lambda shape=shape: np.zeros(shape)) for shape in shapes]
+
+    def description(self) -> dict[str, Any]:
+        """Sizes, and in words what everything is for."""
+        sizes = {"n_ctx": len(self.tokens), "d_model": len(self.features), "d_vocab_out": len(self.last)}
+        inner = {"n_layers": len(self.blocks), "n_heads": self.heads, "d_head": self.size}
+        heads = [[b.role(h) if h < b.heads else "idle" for h in range(self.heads)] for b in self.blocks]
+        words = {"tokens": self.tokens, "features": self.features, "heads": heads}
+        return {"config": {**sizes, **inner}, "data_tokens": self.length, **words}
+
+    def weights(self) -> dict[str, Array]:
+        """The weights under the names that the bridge has for them."""
+        rows, width, inner = len(self.tokens), len(self.features), self.heads * self.size
+        start = np.zeros((rows, width))
+        for some, places, numbers in self.constants:
+            start[some, places] = numbers
+        read = np.zeros((len(self.last), width))
+        read[np.arange(len(self.last)), self.last] = 1.0
+        named = {"start": start, "unembed.weight": read}
+        for number, block in enumerate(self.blocks):
+            own = {name: np.zeros((width, self.heads, self.size)) for name in "qkv"}  # (D, H, k)
+            own |= {f"{name}_bias": np.zeros((self.heads, self.size)) for name in "qkv"}  # (H, k)
+            own["o"] = np.zeros((self.heads, self.size, width))  # (H, k, D)
+            block.write(own)
+            scale = float(isqrt(self.size))
+            own["q"], own["q_bias"] = own["q"] * scale, own["q_bias"] * scale
+            at = f"blocks.{number}.attn"
+            for name in "qkv":
+                named[f"{at}.{name}.weight"] = own[name].reshape(width, inner).T
+                named[f"{at}.{name}.bias"] = own[f"{name}_bias"].ravel()
+            named[f"{at}.o.weight"] = own["o"].reshape(inner, width).T
+        return named
