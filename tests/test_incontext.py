@@ -102,19 +102,74 @@ def test_points_far_outside_the_examples():
         ours.prompt(X, y, far)
 
 
-def test_bad_data_get_what_users_of_scikit_learn_expect():
+REGRESSORS = {
+    "least squares": (learn.LinearRegression(), linear_model.LinearRegression()),
+    "ridge": (learn.Ridge(), linear_model.Ridge()),
+    "lasso": (learn.Lasso(0.05), linear_model.Lasso(0.05, tol=1e-13, max_iter=10**5)),
+    "poisson": (
+        learn.GLM(alpha=0.1),
+        linear_model.PoissonRegressor(alpha=0.1, tol=1e-12, max_iter=1000, solver="newton-cholesky"),
+    ),
+}
+CLASSIFIERS = {
+    "logistic": (learn.LogisticRegression(), linear_model.LogisticRegression(tol=1e-12, solver="newton-cholesky")),
+}
+ODD = {
+    "a constant column": lambda X, few: (np.c_[X, np.full(len(X), 7.1)], slice(None)),
+    "a column twice": lambda X, few: (np.c_[X, X[:, 0]], slice(None)),
+    "only constant columns": lambda X, few: (np.tile([0.0, 1.0], (len(X), 1)), slice(None)),
+    "fewer rows than columns": lambda X, few: (X, few),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("name", [*REGRESSORS, *CLASSIFIERS, "classes"])
+def test_odd_data_get_what_users_of_scikit_learn_expect(name, odd):
     rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(6, 4)), rng.normal(size=6)
+    X, y = rng.normal(size=(12, 4)), np.abs(rng.normal(size=12))
+    y = {"logistic": y > 0.5, "classes": np.digitize(y, [0.4, 0.9])}.get(name, y)
+    few = [int(np.flatnonzero(y == value)[0]) for value in np.unique(y)[:3]]  # a row for each class
+    X, rows = ODD[odd](X, few)
+    ours, theirs = (clone(model) for model in {**REGRESSORS, **CLASSIFIERS}.get(name, CLASSIFIERS["logistic"]))
+    ours.fit(X[rows], y[rows])
+    theirs.fit(X[rows], y[rows])
+    if (name, odd) != (
+        "lasso",
+        "a column twice",
+    ):  # equal columns may share a coefficient anyhow
+        assert np.allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    assert np.allclose(ours.coef_ @ X.T, theirs.coef_ @ X.T, atol=1e-6)
+    assert np.allclose(ours.intercept_, theirs.intercept_, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_one_row_and_rows_with_holes(name):
+    rng, (ours, theirs) = np.random.default_rng(2), (clone(model) for model in REGRESSORS[name])
+    X, y = rng.normal(size=(6, 4)), np.abs(rng.normal(size=6))
+    assert np.allclose(ours.fit(X[:1], y[:1]).predict(X), y[0])
+    assert np.allclose(theirs.fit(X[:1], y[:1]).predict(X), y[0])
     with pytest.raises(ValueError, match="NaN"):
-        learn.Ridge().fit(np.where(X > 1, np.nan, X), y)
-    constant = np.concatenate([X, np.full((6, 1), 7.0)], axis=1)
-    fitted = learn.LinearRegression().fit(constant, y)
-    assert abs(fitted.coef_[-1]) < 1e-12
-    assert np.allclose(fitted.coef_, linear_model.LinearRegression().fit(constant, y).coef_)
-    one = learn.LinearRegression().fit(X[:1], y[:1])
-    assert np.allclose(one.predict(X), y[0])
-    few = learn.LinearRegression().fit(X[:3], y[:3])  # fewer examples than features: least norm
-    assert np.allclose(few.coef_, linear_model.LinearRegression().fit(X[:3], y[:3]).coef_)
+        ours.fit(np.where(X > 1, np.nan, X), y)
+
+
+@pytest.mark.parametrize("name", ["least squares", "ridge", "lasso", "poisson"])
+def test_columns_far_from_zero(name):
+    rng, (ours, theirs) = np.random.default_rng(3), (clone(model) for model in REGRESSORS[name])
+    X = rng.normal(size=(30, 3))
+    y = np.exp(X @ [0.5, -0.3, 0.0] + rng.normal(size=30) / 9)
+    zero = np.array([1.6e9, -1e5, 0.0])  # such as times in seconds
+    far = X + zero
+    X = far - zero  # as they are after rounding
+    with_constant = np.c_[far, np.full(30, 1e8)]
+    ours.fit(with_constant, y)
+    theirs.fit(X, y)
+    assert np.allclose(ours.coef_[:3], theirs.coef_, rtol=1e-6, atol=1e-9)
+    assert abs(ours.coef_[3]) < 1e-12
+    assert np.allclose(ours.predict(with_constant), theirs.predict(X), rtol=1e-6)
+
+
+def test_parameters_out_of_range():
+    X, y = np.eye(4), np.arange(4.0)
     with pytest.raises(af.InputError, match="alpha must be a number that is not negative; got -1"):
         learn.Ridge(-1).fit(X, y)
     with pytest.raises(af.InputError, match="dtype must be one of float64, float32; got 'float16'"):

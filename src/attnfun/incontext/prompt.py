@@ -4,7 +4,7 @@ Rows, in this order (p = number of features, one more for the intercept; m = num
 
     state   2p rows: one for each feature, and its mirror image; or 2pm rows, p for each output, where outputs do not
             share their matrices
-    origin  1 row: the point x = 0 as a query
+    origin  1 row: the point zero of the units, as a query
     data    2n rows: the examples (x_i, y_i) and their mirror images (-x_i, -y_i)
     query   any number of rows x
     padding any number of rows of zeros
@@ -13,7 +13,8 @@ The columns of a row are `COLUMNS`. A row and its mirror image differ in the sig
 
 *Units.* Column j is measured in a unit u_j, a power of two, so that examples deviate from their mean by at most REACH
 and by at most 1 in root mean square. Changing units by powers of two is exact; coefficients come back in the user's
-units.
+units. A column whose mean is more than FAR units away from zero is measured from a whole number of units near its mean,
+as one counts years from 2000: scores of rows that nobody should look at must not outweigh masks.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from .registers import Registers
 Floats = npt.NDArray[np.float64]
 REACH = 8.0
 """Largest deviation from the mean, in units."""
+FAR = 64.0
+"""Largest mean, in units, of a column that is measured from zero."""
+CONSTANT = 2.0**-44
+"""Relative spread up to which a column is taken for constant: that of rounding."""
 
 
 def columns(features: int, outputs: int, blocks: int = 1) -> dict[str, int]:
@@ -48,20 +53,28 @@ def columns(features: int, outputs: int, blocks: int = 1) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Units:
-    """Units of the columns of X and y."""
+    """Units of the columns of X and y, and what X is measured from."""
 
     x: Floats  # (d,)
     y: Floats  # (m,)
+    zero: Floats  # (d,)
 
     @classmethod
     def of(cls, X: Floats, y: Floats, centred: bool, least: float, common: bool, y_unit: float | None) -> Units:
         """Powers of two that fit the examples; `least` bounds those of x from below, `common` makes them equal."""
         away = X - X.mean(axis=0) if centred else X
         spread = np.maximum(np.abs(away).max(axis=0) / REACH, np.sqrt(np.square(away).mean(axis=0)))
+        spread = np.where(spread > CONSTANT * np.abs(X).max(axis=0), spread, 0.0)
         if common:
             spread = np.full_like(spread, spread.max())
         y_units = power_of_two(np.abs(y).max(axis=0)) if y_unit is None else np.full(y.shape[1], y_unit)
-        return cls(power_of_two(np.maximum(spread, least)), y_units)
+        units = power_of_two(np.maximum(spread, least))
+        middle = np.rint(X.mean(axis=0) / units) if centred else np.zeros(len(units))
+        return cls(units, y_units, np.where(np.abs(middle) > FAR, middle * units, 0.0))
+
+    def points(self, X: Floats) -> Floats:
+        """Points in these units."""
+        return (X - self.zero) / self.x
 
 
 def power_of_two(sizes: Floats) -> Floats:
@@ -74,6 +87,10 @@ def power_of_two(sizes: Floats) -> Floats:
     return np.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
+SMALL = 2.0**-10
+"""Coefficients that are all below this count as zero when it comes to relative changes."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a learner says: coefficients (m, d), intercepts (m,) and values at the queries (k, m)."""
@@ -82,7 +99,7 @@ class Answer:
     intercept: Floats
     values: Floats
     change: float
-    """Largest change of a coefficient in the last step, relative to the largest coefficient, in the prompt's units."""
+    """Largest change of a coefficient in the last step, relative to the largest (or SMALL), in the prompt's units."""
     peaks: Floats
     """For each step, the largest value of the linear model at an example; empty where the learner needs no bound."""
 
@@ -108,14 +125,13 @@ class Prompt:
         each = m // self.blocks  # coefficients of a state row
         state, rest = out[: 2 * p * self.blocks], out[2 * p * self.blocks :]
         last, scaled = (self._coefficients(state[:, at : at + each]) for at in (m + p, m + p + each))  # (p, m) each
-        size = float(np.abs(scaled).max())
-        change = float(np.abs(scaled - last).max()) / size if size > 0 else 0.0
+        change = float(np.abs(scaled - last).max() / max(np.abs(scaled).max(), SMALL))
         w = scaled * self.units.y
         coefficients = (w[: len(self.units.x)] / self.units.x[:, None]).T  # (m, d)
         intercept = np.zeros(m)
         if self.intercept:
-            centred = rest[0, m : m + len(self.units.x)] * self.units.x  # (d,): zero minus the mean
-            intercept = w[-1] + coefficients @ centred
+            centred = rest[0, m : m + len(self.units.x)] * self.units.x  # (d,): the units' zero minus the mean
+            intercept = w[-1] + coefficients @ (centred - self.units.zero)
         first = 1 + 2 * self.examples
         values = rest[first : first + self.queries, :m] * self.units.y  # (k, m)
         return Answer(coefficients, intercept, values, change, state[0, m + p + 2 * each :])
@@ -152,18 +168,19 @@ def write(
     features = d + intercept
     count = features * blocks
     _check_reach(queries - (X.mean(axis=0) if intercept else 0.0), units)
+    X, queries = units.points(X), units.points(queries)
     place = Registers(**columns(features, m, blocks))
     rows = np.zeros((2 * count + 1 + 2 * n + len(queries), place.width))
     state, origin, data, asking = np.split(rows, np.cumsum([2 * count, 1, 2 * n]))
     state[:, place["e"]] = mirrored(np.eye(count))
     state[:, place["state"]] = 1.0
     state[:, place["sign"]] = mirrored(np.ones((count, 1)))
-    data[:, place["x"]] = mirrored(_points(X / units.x, intercept))
+    data[:, place["x"]] = mirrored(_points(X, intercept))
     data[:, place["y"]] = mirrored(y / units.y)
     data[:, [place["data"].start, place["counts"].start]] = 1.0
     data[:, place["sign"]] = mirrored(np.ones((n, 1)))
     origin[:, place["x"]] = _points(np.zeros((1, d)), intercept)
-    asking[:, place["x"]] = _points(queries / units.x, intercept)
+    asking[:, place["x"]] = _points(queries, intercept)
     origin[:, place["sign"]] = asking[:, place["sign"]] = 1.0
     free = np.zeros(int(intercept))
     if penalty or gauge:
