@@ -151,6 +151,10 @@ def test_values_outside_of_the_outer_domain_are_refused_with_the_range_to_compil
     f = line("sin(3*x)")
     with pytest.raises(af.InputError, match=r"Box\(x=-1:1\); got values proved to lie in \[-1\.\d+, 1\.\d+\]"):
         line("tanh(2*x)")(f)  # the network exceeds 1 by its error
+    with pytest.raises(
+        af.InputError, match=r"proved to lie in \[-2\.0\d+, 0\.25\d+\]"
+    ):  # not what intervals say, [-2, 2]
+        line("tanh(2*x)")(line("x*(1 - x)"))
 
 
 def test_a_kink_of_the_outer_function_costs_its_slope_only():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.certificates import heads
+from attnfun.certificates import combined, heads
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.interval import Interval, directed
@@ -72,3 +72,13 @@ def test_rounding_the_input_is_a_part_of_its_own(dtype):
     assert net.certificate.parts["input"] > 0
     grain = 2.0 ** (-53 if dtype == "float64" else -24)
     assert net.certificate.parts["input"] >= 100 * grain * 0.5  # the target itself moves by its slope times that
+
+
+def test_the_modulus_of_the_outer_function(monkeypatch):
+    inner = af.compile("x", {"x": (-1, 1)}, 0.05, construction="grid")
+    outer = af.compile("tanh(20*u)", {"u": (-1.1, 1.1)}, 1e-3)
+    points = np.linspace(-1, 1, 4001)
+    true = np.abs(outer(inner)(points) - np.tanh(20 * points)).max()
+    assert true <= outer(inner).certificate.bound
+    monkeypatch.setattr(combined, "modulus", lambda target, region, distances: np.zeros((3, target.outputs)))
+    assert true > outer(inner).certificate.bound

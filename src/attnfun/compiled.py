@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +112,10 @@ class Compiled(Algebra):
         """Shape of one value."""
         return self.certificate.claim.output_shape
 
+    @overload
+    def __call__(self, points: Compiled) -> Compiled: ...
+    @overload
+    def __call__(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> npt.NDArray[Any]: ...
     def __call__(self, points: npt.ArrayLike | Compiled, *, outside: Outside | None = None) -> Any:
         """Evaluate the network, in its own dtype. `outside` overrides the rule for points outside the domain.
 
