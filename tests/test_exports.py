@@ -52,6 +52,19 @@ def test_torch_compile_and_torch_export_take_the_whole_module(compiled, tmp_path
     assert torch.allclose(again(points[:4]), values[:4], rtol=1e-12, atol=1e-12)
 
 
+def test_weights_load_into_stock_attention(compiled):
+    module = compiled(PRODUCT).to_torch()
+    own = module.layers[1].attention
+    assert type(own) is torch.nn.MultiheadAttention
+    stock = torch.nn.MultiheadAttention(
+        own.embed_dim, own.num_heads, kdim=own.kdim, vdim=own.vdim, batch_first=True, dtype=torch.float64
+    )
+    start = "layers.1.attention."
+    state = {name.removeprefix(start): w for name, w in module.state_dict().items() if name.startswith(start)}
+    stock.load_state_dict(state)
+    assert all(torch.equal(tensor, own.state_dict()[name]) for name, tensor in stock.state_dict().items())
+
+
 def test_a_step_of_training_changes_every_kind_of_weight(compiled):
     net = compiled(PRODUCT)
     module = net.to_torch()

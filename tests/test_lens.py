@@ -154,6 +154,16 @@ def test_the_package_computes_the_network(case, dtype, compiled):
 
 
 @needs_package
+@pytest.mark.filterwarnings("ignore")
+def test_bfloat16_keeps_the_certificate():
+    net = af.compile("tanh(x)", {"x": (-1, 1)}, 0.5, dtype="bfloat16")
+    rows = np.linspace(-1, 1, 501)
+    values = net.to_transformer_lens()(rows)
+    assert values.dtype == torch.bfloat16
+    assert np.abs(values.detach().double().numpy() - np.tanh(rows)).max() <= net.certificate.bound
+
+
+@needs_package
 def test_the_files_run_without_attnfun(compiled, tmp_path):
     net = compiled(next(case for case in CASES if case.name == "circuit at an edge"))
     net.export(tmp_path / "looked_at.py", "transformer-lens")

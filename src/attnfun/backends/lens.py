@@ -241,7 +241,7 @@ class Model:
         rows, width, inner = len(self.tokens), len(self.features), self.heads * self.size
         masks = -(-len(self.blocks) * rows * rows // (8 if dtype == "float64" else 4))
         each = 4 * width * inner + 3 * inner + width
-        shapes = [(len(self.blocks), each), (2 * rows + 1 + len(self.last), width), (masks,)]
+        shapes: list[tuple[int, ...]] = [(len(self.blocks), each), (2 * rows + 1 + len(self.last), width), (masks,)]
         return [Planned(shape, lambda shape=shape: np.zeros(shape)) for shape in shapes]
 
     def description(self) -> dict[str, Any]:
