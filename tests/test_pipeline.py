@@ -156,6 +156,62 @@ def test_sums_of_functions_of_one_form_are_one_head():
     assert net.network.heads == 2
 
 
+def opaque(function):
+    """A function of one point at a time, which cannot be traced."""
+
+    def each(points):
+        flat = np.asarray(points, dtype=float)
+        return np.array([function(row) for row in flat.reshape(-1, flat.shape[-1])]).reshape(flat.shape[:-1])
+
+    return each
+
+
+@pytest.mark.parametrize(
+    ("function", "size", "chosen", "tokens"),
+    [
+        (lambda r: np.tanh(r @ np.arange(1, 7) / 3) + r[0], 6, "subspace", 40),
+        (lambda r: r[0] + 2 * r[1] - r[4], 5, "subspace", 1),
+        (lambda r: np.sin(3 * r[0]) + r[1] * r[2] + np.exp(r[3]) + r[4], 5, "spectral", 80),
+    ],
+    ids=["a ridge and a slope", "affine", "a sum over few variables"],
+)
+def test_black_boxes_of_many_variables_show_their_structure(function, size, chosen, tokens):
+    net = af.compile(opaque(function), [(-1, 1)] * size, 1e-3)
+    assert net.construction == chosen
+    assert net.network.tokens <= tokens
+    assert net.certificate.status is af.Status.ESTIMATED
+    rows = np.random.default_rng(5).uniform(-1, 1, (200, size))
+    assert np.abs(net(rows) - opaque(function)(rows)).max() <= 1e-3
+
+
+def sigmoid_gate(X):
+    return X * (1 + np.tanh(X)) / 2
+
+
+def test_what_treats_tokens_alike_is_compiled_for_one_token(tmp_path):
+    net = af.compile(sigmoid_gate, af.Box(-np.ones((12, 1)), np.ones((12, 1))), 1e-5)
+    alone = af.compile(sigmoid_gate, af.Box(-np.ones((1, 1)), np.ones((1, 1))), 1e-5)
+    assert net.network.tokens == alone.network.tokens
+    assert net.certificate.bound == alone.certificate.bound
+    assert net.certificate.proved
+    X = np.random.default_rng(0).uniform(-1, 1, (50, 12, 1))
+    assert np.abs(net(X) - sigmoid_gate(X)).max() <= net.certificate.bound
+    net.save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors").certificate
+    assert again.recheck(sigmoid_gate).bound <= net.certificate.bound
+    with pytest.raises(af.AttnfunError):
+        again.recheck(lambda X: X * (1 + np.tanh(1.1 * X)) / 2)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda X: X - X[..., ::-1, :], lambda X: X * np.array([[1.0], [2.0]])], ids=["mixes", "differs"]
+)
+def test_what_treats_tokens_differently_is_not(function):
+    net = af.compile(function, af.Box(-np.ones((2, 1)), np.ones((2, 1))), 1e-3)
+    X = np.random.default_rng(0).uniform(-1, 1, (50, 2, 1))
+    assert np.abs(net(X) - function(X)).max() <= net.certificate.bound <= 1e-3
+
+
 def test_an_estimate_says_what_it_is_worth():
     net = af.compile("sin(3*x)", LINE, 1e-3, proof=False)
     (note,) = net.certificate.assumptions

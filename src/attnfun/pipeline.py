@@ -20,8 +20,9 @@ from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .kernels import allowance_for
 from .network import DTYPES
+from .network.network import on_each_token
 from .planner import Attempt, Queue
-from .targets import Target, as_target
+from .targets import Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
 
 BUDGET = 2**18
@@ -92,8 +93,15 @@ def compile(
     ask = ask.fitted(goal)
     goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
     refuse_defects(goal, ask.largest_jump)
+    try:
+        return for_each_token(construction, goal, ask)
+    except Unanswerable:
+        return pursue(candidates(construction, goal), goal, ask)
 
-    queue = Queue(first_attempts(candidates(construction, goal), goal, ask), ask.budget)
+
+def pursue(theorems: list[Construction], goal: Target, ask: Request) -> Compiled:
+    """Plan, build and certify, the cheapest first, aiming closer until a certificate meets the tolerance."""
+    queue = Queue(first_attempts(theorems, goal, ask), ask.budget)
     while attempt := queue.cheapest():
         result = _realise(ask, goal, attempt, queue.share)
         if ask.eps is None or result.certificate.bound <= ask.eps:
@@ -103,6 +111,20 @@ def compile(
         except ToleranceNotMet as miss:
             queue.drop(attempt, miss)
     raise _best_miss(ask, goal, queue)
+
+
+def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
+    """A network for one token, and its certificate, applied to all tokens of a sequence; or Unanswerable."""
+    token = target.one_token()
+    theorems = [theorem for theorem in candidates(construction, token) if theorem.treats_tokens_alone]
+    if not theorems or ask.norm != "inf":
+        raise Unanswerable
+    one = pursue(theorems, token, ask)
+    try:
+        network = on_each_token(one.network, target.domain.tokens[0])
+    except InputError:
+        raise Unanswerable from None
+    return replace(one, network=network, certificate=replace(one.certificate, claim=Claim.about(target, network)))
 
 
 def first_attempts(theorems: list[Construction], target: Target, ask: Request) -> list[Attempt]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..domain import Box
 from ..errors import InputError, ProofFailed
 from ..network import Network
-from ..targets import Expression, Status, Target
+from ..network.network import on_each_token
+from ..targets import Expression, Status, Target, Unanswerable
 from ..targets import restore as restore_target
 from ..targets.combined import combined
 
@@ -63,6 +64,15 @@ class Claim:
         known = [target for target in targets if target is not None]
         target = combined(description, known, domain, output_shape) if len(known) == len(parts) else None
         return cls(network, domain, output_shape, description, target, None, parts)
+
+    def of_one_token(self) -> Claim:
+        """The same claim for one token, if target and network treat every token alike; else the claim itself."""
+        try:
+            if self.target is None or self.network.length in (None, 1):
+                return self
+            return Claim.about(self.target.one_token(), on_each_token(self.network, 1))
+        except (Unanswerable, InputError):
+            return self
 
     def with_target(self, function: object) -> Claim:
         """The same claim with the target's code supplied."""

@@ -53,7 +53,12 @@ def certify(
     seed: int = 0,
     effort: Effort | None = None,
 ) -> Certificate:
-    """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps."""
+    """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps.
+
+    What treats all tokens of a sequence alike is certified on one of them.
+    """
+    if isinf(norm) and (one := claim.of_one_token()) is not claim:
+        return replace(certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort), claim=claim)
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")

@@ -14,6 +14,7 @@ from .multihead import MultiheadConstruction
 from .relu import ReluConstruction
 from .softmax_readout import SoftmaxReadoutConstruction
 from .spectral import SpectralConstruction
+from .subspace import SubspaceConstruction
 from .truncated_linear import TruncatedLinearConstruction
 from .two_layer import TwoLayerConstruction
 
@@ -24,6 +25,7 @@ REGISTRY: dict[str, Construction] = {
         CrossConstruction(),
         SpectralConstruction(),
         CircuitConstruction(),
+        SubspaceConstruction(),
         KnotsConstruction(),
         ReluConstruction(),
         TruncatedLinearConstruction(),

@@ -80,6 +80,8 @@ class Construction(ABC):
     automatic: ClassVar[bool] = True
     """Does "auto" consider it? Not if another construction does the same with the same tokens."""
 
+    treats_tokens_alone: ClassVar[bool] = False
+    """Can its network for one token be applied to each token of a sequence?"""
     serves_jumps: ClassVar[bool] = False
     """In L_p: does it get close to targets that jump?"""
     bears_rounding: ClassVar[bool] = False

@@ -63,6 +63,7 @@ class CircuitConstruction(Construction):
 
     name: ClassVar[str] = "circuit"
     theorem: ClassVar[str] = "circuits of one-variable heads (attnfun)"
+    treats_tokens_alone: ClassVar[bool] = True
 
     def serves(self, target: Target) -> bool:
         """Formulas whose operations are continuous."""

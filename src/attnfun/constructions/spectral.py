@@ -37,7 +37,8 @@ from ..pieces.parts import Part, parts_of
 from ..pieces.singularities import Line, survey
 from ..pieces.slices import Slices, sliced
 from ..pieces.slopes import paper_tokens, sampled_slopes
-from ..targets import Target, Unanswerable
+from ..pieces.tokens import Tokens
+from ..targets import Status, Target, Unanswerable
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
 from .base import Construction, Forecast, Plan, Wish
@@ -50,7 +51,8 @@ LINES = 12
 """Random lines per axis on which sizes are tried."""
 LARGEST = 384
 """Tokens per axis."""
-MOST_AXES = 4
+MOST_AXES, MOST_VARIABLES = 4, 16
+"""Axes of a product; variables of a black box, whose pairs are tried for interactions."""
 SHARES = (1.0, 0.5, 0.25, 0.15)
 """The share of the tolerance that each of 1, 2, 3, 4 axes of a product gets."""
 PROVABLE = (0.9, 0.5, 0.3, 0.2)
@@ -95,12 +97,20 @@ class SpectralConstruction(Construction):
 
     name: ClassVar[str] = "spectral"
     theorem: ClassVar[str] = "solved values on a polished Bregman bank (attnfun)"
+    treats_tokens_alone: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"tokens"})
     bears_rounding: ClassVar[bool] = True
 
     def serves(self, target: Target) -> bool:
-        """Few variables; not what is only declared (nothing is proved of solved values then) or linear in pieces."""
-        return target.domain.size <= MOST_AXES and not isinstance(target, Lipschitz | PiecewiseLinear)
+        """Few variables, or a black box that is a sum over few of them at a time.
+
+        Not what is only declared (nothing is proved of solved values then) or linear in pieces.
+        """
+        if isinstance(target, Lipschitz | PiecewiseLinear) or target.domain.size > MOST_VARIABLES:
+            return False
+        if target.domain.size <= MOST_AXES:
+            return True
+        return target.status is Status.ESTIMATED and all(part.rank <= MOST_AXES for part in parts_of(target, 0.0))
 
     def rivals(self, target: Target) -> bool:
         """Not for a formula that is one smooth function of one affine form: circuits know that form exactly."""
@@ -150,7 +160,7 @@ class _Planner:
             sample = target.values(target.domain.sample(LINES, np.random.default_rng(0)))
             self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
         else:
-            self.aim = PROVABLE[target.domain.size - 1] * wish.aim
+            self.aim = PROVABLE[min(target.domain.size, MOST_AXES) - 1] * wish.aim
         self.dtype = wish.dtype
 
     @cached_property
@@ -269,11 +279,12 @@ def _head(target: Target, summand: Summand, dtype: str) -> Head:
     for k, axis in enumerate(axes):
         first = np.moveaxis(values, k, 0)  # (S_k, ...)
         values = np.moveaxis(axis.solved(first.reshape(len(first), -1)).reshape(-1, *first.shape[1:]), 0, k)
+    tokens = Tokens.product([axis.tokens for axis in axes])
     return Head(
         project=summand.part.project,
         origin=np.array([axis.origin for axis in axes]),
-        slopes=_product([axis.tokens.slopes[:, 0] for axis in axes]),
-        offsets=_product([axis.tokens.offsets for axis in axes]).sum(axis=1),
+        slopes=tokens.slopes,
+        offsets=tokens.offsets,
         values=values.reshape(-1, values.shape[-1]),
         start=summand.start,
         end=summand.end,

@@ -106,6 +106,22 @@ class Network:
         return f"Network({shapes}, {len(self.layers)} layers, {self.heads} heads, {self.tokens} tokens, {self.dtype})"
 
 
+def on_each_token(network: Network, length: int | None) -> Network:
+    """A network for one token, applied to each of `length` tokens alike; an error if it is none.
+
+    The operations on a token are the same, on the same numbers.
+    """
+    layers: list[Layer] = []
+    for layer in network.layers:
+        left = layer.left if isinstance(layer, Affine) else None
+        if (left is not None and left.shape != (1, 1, 1)) or (isinstance(layer, Attention) and layer.attends_data):
+            raise InputError("only a network that treats tokens alone can be applied to each", got=repr(layer.kind))
+        if isinstance(layer, Affine) and left is not None:
+            layer = Affine(left[0, 0, 0] * layer.right, layer.constant)
+        layers.append(layer)
+    return replace(network, layers=tuple(layers), length=length)
+
+
 def rounded(layer: Layer, dtype: str) -> Layer:
     """The layer with every weight rounded to `dtype`; a weight that overflows is an error."""
     if dtype == "float64":

@@ -105,8 +105,8 @@ def _along_a_line(
     """The same summand if its gradients are parallel: along the diagonal of the domain on which p·x varies most."""
     rows = np.tile(anchor, (PAIRS, 1))
     rows[:, group] = target.domain.sample(PAIRS, np.random.default_rng(2))[:, group]
-    gradients = _gradients(target, rows)[:, :, group].reshape(-1, len(group)) * (high - low)[group]
-    _, sizes, axes = np.linalg.svd(gradients, full_matrices=False)
+    slopes = gradients(target, rows)[:, :, group].reshape(-1, len(group)) * (high - low)[group]
+    _, sizes, axes = np.linalg.svd(slopes, full_matrices=False)
     if sizes[1] > 1e-4 * sizes[0]:
         return None
     direction = np.zeros_like(low)
@@ -120,7 +120,7 @@ def _along_a_line(
     return Part(direction[None], ends[:1], ends[1:], start, ends[:1], lift[None], constant)
 
 
-def _gradients(target: Target, rows: Floats) -> Floats:
+def gradients(target: Target, rows: Floats) -> Floats:
     """Derivatives at rows, (S, D) -> (S, m, D); by Taylor series where the target has them."""
     try:
         jet: Jet = target.jets(variables(Interval(rows), 1))

@@ -24,6 +24,15 @@ class Tokens:
     slopes: Floats  # (N, r)
     offsets: Floats  # (N,)
 
+    @classmethod
+    def product(cls, axes: list[Tokens]) -> Tokens:
+        """All combinations of tokens of single coordinates, the last fastest; scores are sums."""
+        slopes, offsets = (
+            np.stack(np.meshgrid(*(getattr(axis, name).ravel() for axis in axes), indexing="ij"), axis=-1)
+            for name in ("slopes", "offsets")
+        )  # (N_1, ..., N_r, r)
+        return cls(slopes.reshape(-1, len(axes)), offsets.sum(axis=-1).ravel())
+
     @property
     def size(self) -> int:
         """Number of tokens, N."""

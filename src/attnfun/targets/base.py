@@ -112,6 +112,10 @@ class Target(ABC):
             delattr(part, name)  # what was worked out for the whole domain
         return part
 
+    def one_token(self) -> Target:
+        """A map on sequences that treats every token alike, as a map on one token; or Unanswerable."""
+        raise Unanswerable
+
     def arrays(self) -> dict[str, Floats]:
         """Arrays that are saved with the description, by name."""
         return {}

@@ -21,10 +21,12 @@ from ..interval.directed import above, below
 from ..interval.jets import as_jet
 from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
 from .expression import LIBRARY_ASSUMPTION, Expression
+from .tokenwise import acts_on_each_token
 from .tracing import traced
 
 if TYPE_CHECKING:
     from .circuits import Circuit
+    from .parser import Program
 
 Function = Callable[[Any], Any]
 
@@ -132,8 +134,26 @@ class Traced(Target):
     def _circuit(self) -> Circuit:
         from .lowering import circuit_of
 
-        program = traced(self.function.function, self.domain.shape, self.function.name)
-        return circuit_of(Expression.of_program(program, self.domain))
+        return circuit_of(Expression.of_program(self._program, self.domain))
+
+    @cached_property
+    def _program(self) -> Program:
+        return traced(self.function.function, self.domain.shape, self.function.name)
+
+    def one_token(self) -> Target:
+        """The function on a sequence of equal tokens, at the first of them."""
+        (length, width), low, high = self.domain.tokens, self.domain.lo, self.domain.hi
+        alike = length > 1 and len(self.output_shape) == 2 and self.output_shape[0] == length
+        alike = alike and bool((low == low[:1]).all() and (high == high[:1]).all())
+        if not alike or not acts_on_each_token(self._program, length, width):
+            raise Unanswerable
+        whole = self.function.function
+
+        def one_token(points: Any) -> Any:
+            return whole(np.stack([points[..., 0, :]] * length, axis=-2))[..., :1, :]
+
+        one_token.__name__ = self.function.name
+        return Traced(PythonFunction(one_token, Box(low[:1], high[:1])))
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""

@@ -1,0 +1,253 @@
+"""Functions of many variables that vary in few directions, beside an affine part (attnfun's own; THEORY 7).
+
+**Construction.** `f(x) = a·x + g(P x)` with r <= 3 rows in P: *a* is the mean of sampled gradients, and the rows of P
+are the directions in which gradients differ from it (singular vectors of the centred gradients, an active subspace).
+The affine part goes through the linear maps and the residual connection. g gets one bank, a product of r axes in the
+coordinates `u = P x`. Their values are solved from scattered points of the domain, since the u that the domain reaches
+are no box. The number of variables costs samples, not tokens.
+
+**Bound.** None in advance. The directions are guesses from samples; certificate or estimate judge the network by the
+target itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..pieces.lines import Axis, representable
+from ..pieces.parts import gradients
+from ..pieces.potentials import Mesh
+from ..pieces.slopes import paper_tokens
+from ..pieces.solve import solved
+from ..pieces.tokens import Tokens
+from ..targets import Target, Unanswerable
+from ..targets.callables import Lipschitz
+from ..targets.piecewise import PiecewiseLinear
+from .base import Construction, Forecast, Plan, Wish
+
+Floats = npt.NDArray[np.float64]
+
+MOST_AXES, FEWEST_VARIABLES = 3, 3
+SAME = 1e-4
+"""Directions in which gradients vary by less than this fraction of the most are none."""
+POINTS, PER_VARIABLE = 32, 4
+"""Points at which gradients are taken."""
+SHAPE = (0.5, 3)
+"""Sharpness γ and ghosts of the axes."""
+FIRST, GROWTH, LARGEST, MOST = 8, 1.3, 160, 2500
+"""Tokens along an axis to begin with, their growth from try to try, most along an axis and most in all."""
+STALLED = 0.5
+"""Two steps of growth that do not halve the error are the last."""
+SAMPLES, CHECKS = (10, 6, 4), 2000
+"""Samples for each token in 1, 2, 3 directions; points that they are checked at."""
+RIDGE, FINEST = 1e-2, 1e-10
+"""Penalty on values as a fraction of the tolerance; the tolerance, beside the largest value, if a size is asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """`f(x) = slope·x + g(P (x - centre))`."""
+
+    centre: Floats  # (D,)
+    slope: Floats  # (D, m)
+    project: Floats  # (r, D), P
+    reach: Floats  # (r,), largest |P (x - centre)| on the domain
+    first: int
+    """Tokens along an axis to begin with: one, if the target seems to be affine."""
+
+    @classmethod
+    def of(cls, target: Target) -> Directions | None:
+        """From sampled gradients, or None if there are too many directions."""
+        low, high = target.domain.lo.ravel(), target.domain.hi.ravel()
+        centre, width = low + (high - low) / 2, (high - low) / 2
+        rows = target.domain.sample(POINTS + PER_VARIABLE * len(low), np.random.default_rng(4))
+        slopes = gradients(target, rows) * width  # (S, m, D)
+        mean = slopes.mean(axis=0)
+        _, sizes, axes = np.linalg.svd((slopes - mean).reshape(-1, len(low)), full_matrices=False)
+        steep = float(np.abs(mean).max())
+        rank = max(1, int((sizes > SAME * max(float(sizes[0]), SAME * steep)).sum()))
+        first = FIRST if sizes[0] > SAME * SAME * steep else 1
+        if rank > MOST_AXES or rank >= len(low):
+            return None
+        return cls(centre, (mean / width).T, axes[:rank] / width, np.abs(axes[:rank]).sum(axis=1), first)
+
+    def coordinates(self, rows: Floats) -> Floats:
+        """(S, D) -> (S, r)."""
+        return (rows - self.centre) @ self.project.T
+
+
+class SubspaceConstruction(Construction):
+    """One head in the few directions that matter, beside an affine map."""
+
+    name: ClassVar[str] = "subspace"
+    theorem: ClassVar[str] = "solved values in an active subspace (attnfun)"
+    treats_tokens_alone: ClassVar[bool] = True
+    options: ClassVar[frozenset[str]] = frozenset({"tokens"})
+
+    def serves(self, target: Target) -> bool:
+        """Many variables, few directions."""
+        if target.domain.size < FEWEST_VARIABLES or isinstance(target, Lipschitz | PiecewiseLinear):
+            return False
+        return Directions.of(target) is not None
+
+    def rivals(self, target: Target) -> bool:
+        """Not for formulas: circuits know their directions exactly."""
+        try:
+            return not target.circuit().units
+        except Unanswerable:
+            return True
+
+    def forecast(self, target: Target, wish: Wish) -> Forecast:
+        """The smallest size that is tried."""
+        directions = Directions.of(target)
+        tokens = int(wish.options.get("tokens", directions.first ** len(directions.project))) if directions else FIRST
+        return Forecast(tokens, 1, lambda: self.plan(target, wish))
+
+    def plan(self, target: Target, wish: Wish) -> Plan:
+        """Axes grow until scattered points, unseen by the solve, are met to within the aim."""
+        bank = _Bank(target, wish)
+        if wish.aim is None:
+            bank = bank.grown(bank.asked())
+            return Plan(bank.tokens.size, bank.error, bank)
+        tried = [bank.grown(bank.directions.first)]
+        while tried[-1].error > wish.aim:
+            size = max(FIRST, int(np.ceil(GROWTH * tried[-1].size)))
+            stalled = tried[-1].error > STALLED * min(each.error for each in tried[:-2]) if tried[2:] else False
+            if stalled or size > LARGEST or size ** len(bank.directions.project) > min(MOST, wish.budget):
+                break
+            tried.append(tried[-1].grown(size))
+        best = min(tried, key=lambda each: each.error)
+        return Plan(best.tokens.size, best.error, best)
+
+    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+        """Features: coordinates | one | the affine part, to which the head adds its value."""
+        bank: _Bank = plan.details
+        rank, outputs, length = len(bank.directions.project), target.outputs, target.domain.tokens[0]
+        width = rank + 1 + outputs
+        weight = np.hstack([bank.directions.project.T, np.zeros((target.domain.size, 1)), bank.directions.slope])
+        bias = np.concatenate([-bank.directions.project @ bank.directions.centre - bank.origin, [1.0]])
+        bias = np.concatenate([bias, np.zeros(outputs)])
+        read_in = Affine.tokenwise(weight, bias) if length == 1 else Affine.flatten(length, weight, bias)
+        memory = np.hstack([bank.tokens.slopes, bank.tokens.offsets[:, None], bank.values])  # (N, r+1+m)
+        select = np.eye(width)
+        head = Attention.of(
+            query=select[None, :, : rank + 1],
+            key=select[None, :, : rank + 1],
+            value=select[None, :, rank + 1 :],
+            output=select[None, rank + 1 :],
+            memory=memory,
+            residual=True,
+        )
+        layers = [read_in, head, Affine.tokenwise(select[:, rank + 1 :], np.zeros(outputs))]
+        if len(target.output_shape) == 2:
+            layers.append(Affine.unflatten(*target.output_shape))
+        return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
+
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+        """[A] on a uniform grid, with a sampled slope."""
+        rows = target.domain.sample(POINTS, np.random.default_rng(4))
+        slope = float(np.sqrt((gradients(target, rows) ** 2).sum(axis=2)).max())
+        return paper_tokens(target.domain, slope, eps)
+
+
+@dataclass(eq=False)
+class _Bank:
+    """Tokens of one size in the subspace; samples are kept from size to size."""
+
+    target: Target
+    wish: Wish
+    size: int = FIRST
+
+    @cached_property
+    def directions(self) -> Directions:
+        found = Directions.of(self.target)
+        if found is None:
+            raise InputError(f"the target must vary in at most {MOST_AXES} directions beside an affine part")
+        return found
+
+    def asked(self) -> int:
+        """Tokens along an axis for a size asked for."""
+        tokens = int(self.wish.options.get("tokens", 0))
+        if not 1 <= tokens <= self.wish.budget:
+            raise InputError(
+                f'without eps, options={{"tokens": N}} must say how many, from 1 to {self.wish.budget}', got=tokens
+            )
+        return max(1, int(tokens ** (1 / len(self.directions.project)) * (1 + 1e-12)))
+
+    def grown(self, size: int) -> _Bank:
+        """A larger bank that knows the same samples."""
+        bank = replace(self, size=size)
+        bank.directions, bank.sampled, bank.checks = self.directions, self.sampled, self.checks
+        return bank
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Uniform potentials, keys representable."""
+        gamma, ghosts = SHAPE
+        found = []
+        for reach in self.directions.reach:
+            mesh = Mesh.uniform(-float(reach), float(reach))
+            tokens = mesh.tokens(self.size, gamma, min(ghosts, max(0, (self.size - 2) // 2)))
+            found.append(Axis(mesh, tokens, mesh.origin, 0.0, np.empty(0), np.ones(1)))
+        return representable(tuple(found), self.wish.dtype)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        return Tokens.product([axis.tokens for axis in self.axes])
+
+    @property
+    def origin(self) -> Floats:
+        return np.array([axis.origin for axis in self.axes])
+
+    @cached_property
+    def sampled(self) -> tuple[Floats, Floats]:
+        return np.empty((0, self.target.domain.size)), np.empty((0, self.target.outputs))
+
+    @cached_property
+    def checks(self) -> tuple[Floats, Floats]:
+        return self._draw(CHECKS, seed=6)
+
+    @cached_property
+    def values(self) -> Floats:
+        """Solved from scattered samples, (N, m)."""
+        rows, data = self.sampled
+        if (short := SAMPLES[len(self.axes) - 1] * self.tokens.size - len(rows)) > 0:
+            more = self._draw(short, seed=7 + len(rows))
+            rows, data = np.vstack([rows, more[0]]), np.vstack([data, more[1]])
+            self.sampled = rows, data
+        scale = float(np.abs(data).max()) or 1.0
+        aim = FINEST * scale if self.wish.aim is None else self.wish.aim
+        return solved(self._weights(rows), data, RIDGE * aim / scale, np.ones(1))
+
+    @cached_property
+    def error(self) -> float:
+        """The largest error at the checks."""
+        rows, data = self.checks
+        return float(np.abs(self._weights(rows) @ self.values - data).max())
+
+    def _weights(self, rows: Floats) -> Floats:
+        return self.tokens.weights(self.directions.coordinates(rows) - self.origin)
+
+    def _draw(self, count: int, seed: int) -> tuple[Floats, Floats]:
+        """Points whose coordinates spread over all that the domain reaches, and g there.
+
+        Random points of a box in many dimensions stay near the middle of it in any direction. The corners `sign(ω P)`
+        reach farthest in the directions ω; mixtures of two of them, moved towards the centre, reach everything between.
+        Distances are those of Chebyshev points, denser at the ends.
+        """
+        low, high = self.target.domain.lo.ravel(), self.target.domain.hi.ravel()
+        rng = np.random.default_rng(seed)
+        towards = rng.normal(size=(2, count, len(self.directions.project))) @ self.directions.project  # (2, S, D)
+        share, depth = np.sin(rng.uniform(0, np.pi / 2, (2, count, 1))) ** 2  # (S, 1)
+        corners = np.where(towards > 0, high, low) - self.directions.centre
+        mixed = self.directions.centre + depth * (share * corners[0] + (1 - share) * corners[1])
+        rows = np.clip(mixed, low, high)
+        return rows, self.target.values(rows) - rows @ self.directions.slope
