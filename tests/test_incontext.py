@@ -368,7 +368,7 @@ def test_padding_has_no_weight_at_all(kind):
         junk[:, :4] = padding  # no flag is set, so nobody looks
         outs.append(reference(model.network(), np.concatenate([rows, junk]))[: len(rows)])
     assert np.array_equal(*outs)
-    slack = 1e-13 if kind in ("ridge", "lasso") else 1e-7  # the first Newton steps magnify rounding
+    slack = {"ridge": 1e-13, "lasso": 1e-9}.get(kind, 1e-7)  # the first Newton steps magnify rounding
     assert np.allclose(outs[0], reference(model.network(), rows), rtol=slack, atol=slack)
 
 
