@@ -105,6 +105,7 @@ RNG = np.random.default_rng(0)
 PLANES = af.MaxAffine(RNG.normal(size=(9, 2)), RNG.normal(size=9))
 ANGLES = np.linspace(0.3, 2.8, 60)
 CIRCLE = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
+CLOUD = RNG.normal(size=(60, 3))
 
 CASES = [
     Case("wave", "sin(3*x)", {"x": (-1, 1)}, 0.05),
@@ -221,4 +222,13 @@ CASES = [
     Case("black box", branching, [(0, 1)] * 2, 0.2, {}, "estimated"),
     Combination("combination", mixed, None, 0.1, constructions=("combined",)),
     Combination("combination of sequences", tokens_added, None, 0.9, constructions=("combined",)),
+    Case(
+        "samples",
+        af.Samples(CLOUD, np.stack([np.sin(3 * CLOUD[:, 0]), CLOUD @ [1.0, 2.0, 0.0]], axis=1)),
+        None,
+        2.0,
+        {"options": {"tokens": 12, "polish": False, "folds": 2}},
+        "estimated",
+        ("regression",),
+    ),
 ]

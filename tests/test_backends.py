@@ -70,13 +70,15 @@ COARSE = [name for name in BACKENDS if name != "jax"]
 )
 def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, name, compiled):
     net = compiled(case, case.fitting(dtype))
-    if net.certificate.status is af.Status.ESTIMATED:
+    if net.certificate.status is af.Status.ESTIMATED and callable(case.target):
         net = af.compile(case.target, case.domain, case.eps, dtype=dtype, lipschitz=3.0)
     rows = net.domain.sample(200, np.random.default_rng(1)).astype(dtype).astype(np.float64)
     X = rows.reshape(len(rows), *net.network.shape_in)
-    slack = 1e-11 * (1 + np.abs(reference(net.network, X)).max())  # the reference is itself rounded to float64
+    size = 1 + np.abs(reference(net.network, X)).max()
+    slack = 1e-11 * size  # the reference is itself rounded to float64
     off = np.abs(BACKENDS[name](net.network, X) - reference(net.network, X)).max()
-    assert off <= net.certificate.parts["rounding"] + (slack if net.network.dtype == "float64" else 0.0)
+    rounding = net.certificate.parts.get("rounding", 1000 * np.finfo(dtype).eps * size)  # estimates have none
+    assert off <= rounding + (slack if net.network.dtype == "float64" else 0.0)
 
 
 RANDOM = {

@@ -28,6 +28,7 @@ ORDER = [
     "plots",
     "pipeline",
     "combine",
+    "regressor",
     "incontext",
     "__init__",
     "cli",

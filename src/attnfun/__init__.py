@@ -15,10 +15,11 @@ from .domain import Box
 from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
 from .pieces.partition import Partition, partition
 from .pipeline import compile
-from .targets import MaxAffine, Status, TruncatedLinear
+from .targets import MaxAffine, Samples, Status, TruncatedLinear
 from .targets.regions import Points, Region
 
 __all__ = [
+    "AttentionRegressor",
     "AttnfunError",
     "Box",
     "Certificate",
@@ -32,6 +33,7 @@ __all__ = [
     "Progress",
     "ProofFailed",
     "Region",
+    "Samples",
     "Status",
     "ToleranceNotMet",
     "TruncatedLinear",
@@ -44,9 +46,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`af.incontext` needs scikit-learn, so it is imported when it is first used."""
-    if name == "incontext":
-        import importlib
+    """`af.incontext` and `af.AttentionRegressor` need scikit-learn: they are imported when they are first used."""
+    import importlib
 
+    if name == "incontext":
         return importlib.import_module(".incontext", __name__)
+    if name == "AttentionRegressor":
+        return importlib.import_module(".regressor", __name__).AttentionRegressor
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

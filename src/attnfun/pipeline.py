@@ -38,7 +38,7 @@ STALLED = 0.95
 @threadpool_limits.wrap(limits=1, user_api="blas")
 def compile(
     target: object,
-    domain: object,
+    domain: object = None,
     eps: float | None = None,
     *,
     norm: str | float = "inf",
@@ -60,8 +60,9 @@ def compile(
 
     Parameters
     ----------
-    target : a formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), or a function on NumPy arrays.
-    domain : `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`.
+    target : a formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), a function on NumPy arrays, or data,
+        `af.Samples(X, y)`.
+    domain : `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`; data have their own.
     eps : the tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size
         must be asked for, as in `options={"tokens": 500}`.
     norm : "inf" for the largest error, or a number p >= 1 for the L_p norm over the domain.
@@ -89,7 +90,7 @@ def compile(
     """
     effort = Effort(time_limit, progress, executor, checkpoint)
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
-    goal = as_target(target, as_box(domain), lipschitz)
+    goal = as_target(target, as_box(getattr(target, "domain", None) if domain is None else domain), lipschitz)
     ask = ask.fitted(goal)
     goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
     refuse_defects(goal, ask.largest_jump)
@@ -171,14 +172,13 @@ class Request:
         """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
         _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
-        return Wish(aim, self.budget, self.options, self.dtype, float(self.norm))
+        return Wish(aim, self.budget, self.options, self.dtype, float(self.norm), self.seed)
 
     def fitted(self, target: Target) -> Request:
         """Make a relative tolerance absolute."""
         if self.eps is None or not self.relative:
             return self
-        sample = target.values(target.domain.sample(4096, np.random.default_rng(self.seed)))
-        largest = float(np.abs(sample).max())
+        largest = target.largest_value(self.seed)
         _require(largest > 0, "a relative tolerance needs a target that is not zero", largest)
         return replace(self, eps=self.eps * largest)
 
@@ -213,7 +213,8 @@ def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0)
         seed=ask.seed,
         effort=replace(ask.effort, time_limit=max(share * ask.time_left, LEAST_TIME)),
     )
-    certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
+    if target.evaluable:  # what was measured at rows of data stays as it was measured
+        certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
     return Compiled(
         network=network,
         certificate=replace(certificate, claim=Claim.about(target, network)),
@@ -233,7 +234,7 @@ def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: 
     theorem, plan, last = attempt.theorem, attempt.settled, attempt.last
     if plan.limit * ask.scale(target.domain) > eps:
         limit = f"In {ask.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
-        raise _missed(ask, result, f"{limit}: use a larger eps, or stay away from the edge of a natural domain")
+        raise _missed(ask, result, f"{limit}: {theorem.at_limit}")
     certificate, rounding = result.certificate, _rounding(result)
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:

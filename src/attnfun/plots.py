@@ -44,7 +44,7 @@ def _values(net: Compiled, rows: Floats) -> tuple[Floats, Floats | None]:
     inside, values = net.domain.contains(rows), np.full(len(rows), np.nan)
     values[inside] = net(net.domain.unflatten(rows[inside])).reshape(int(inside.sum()), -1)[:, 0]
     target, truth = net.certificate.claim.target, np.full(len(rows), np.nan)
-    if target is None or target.status.value == "conditional":
+    if target is None or not target.evaluable or target.status.value == "conditional":
         return values, None
     truth[inside] = target.values(rows[inside])[:, 0]
     return values, truth

@@ -74,6 +74,11 @@ class Claim:
         except (Unanswerable, InputError):
             return self
 
+    @property
+    def where(self) -> str:
+        """The points that the claim is about, in words."""
+        return self.description.get("where", f"x in {self.domain!r}")
+
     def with_target(self, function: object) -> Claim:
         """The same claim with the target's code supplied."""
         if function is None:
@@ -130,6 +135,11 @@ class Certificate:
         relation = "about" if self.status is Status.ESTIMATED else "<="
         name = "error" if isinf(self.norm) else f"L_{self.norm:g} error"
         return f"{name} {relation} {self.bound:.6g} {self.status.value}"
+
+    @property
+    def meaning(self) -> str:
+        """What the bound is worth, in a sentence."""
+        return self.claim.description.get("meaning", self.status.meaning)
 
     @property
     def allowance(self) -> float:
@@ -201,8 +211,8 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """A self-describing JSON-ready form."""
         return {
-            "statement": f"{self.headline} (of |target(x) - network(x)|, largest over outputs, for x in "
-            f"{self.claim.domain!r}, network evaluated in {self.dtype}): {self.status.meaning}",
+            "statement": f"{self.headline} (of |target(x) - network(x)|, largest over outputs, for "
+            f"{self.claim.where}, network evaluated in {self.dtype}): {self.meaning}",
             "bound": self.bound,
             "status": self.status.value,
             "norm": "inf" if isinf(self.norm) else self.norm,
@@ -232,8 +242,8 @@ class Certificate:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.headline}, for x in {self.claim.domain!r}, in {self.dtype}",
-            f"{self.status.value}: {self.status.meaning}",
+            f"{self.headline}, for {self.claim.where}, in {self.dtype}",
+            f"{self.status.value}: {self.meaning}",
             "parts: " + ", ".join(f"{name} {part:.3g}" for name, part in self.parts.items()),
             f"largest error found: {self.found:.6g}",
         ]

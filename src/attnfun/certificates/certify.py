@@ -12,8 +12,9 @@ from typing import Any
 from ..errors import InputError
 from ..network import Attention, Network
 from ..network.layers import tokens_read
-from ..targets import Status, Target, Unanswerable
+from ..targets import SamplesTarget, Status, Target, Unanswerable
 from ..targets.base import BOUNDED
+from ..targets.samples import mean_over_rows
 from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
 from .certificate import EDGE_ASSUMPTION, Certificate, Claim
 from .combined import bound_by_parts, refuse_values_outside
@@ -21,7 +22,7 @@ from .planes import bound_by_planes
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
 from .rounding import ARITHMETIC
-from .search import largest_error, mean_error, worth
+from .search import largest_error, mean_error, network_rows, worth
 from .structure import bound_by_structure
 from .wiring import bound_by_circuit
 
@@ -104,7 +105,7 @@ def _certificate(
             parts={"construction": found},
             assumptions=(
                 *(target.assumptions if target.status is Status.ESTIMATED else ()),
-                *((worth(_points(claim.network)),) if largest and spent else ()),
+                *((worth(_points(claim.network)),) if largest and spent and target.evaluable else ()),
             ),
             found=found,
             effort={"boxes": 0, "points": spent},
@@ -208,6 +209,8 @@ def _points(network: Network) -> int:
 
 def _search(target: Target, claim: Claim, norm: float, seed: int) -> tuple[float, int]:
     """The error found with points; nothing where the target's values are not at hand."""
+    if isinstance(target, SamplesTarget):
+        return _at_rows(target, claim, norm), len(target.samples.X)
     points = _points(claim.network)
     try:
         if isinf(norm):
@@ -216,3 +219,10 @@ def _search(target: Target, claim: Claim, norm: float, seed: int) -> tuple[float
         return mean_error(target, claim.network, points, seed, norm), points
     except Unanswerable:
         return 0.0, 0
+
+
+def _at_rows(target: SamplesTarget, claim: Claim, norm: float) -> float:
+    """The error at rows that were held out, or at all rows of data that nothing was fitted to here."""
+    if target.study is not None:
+        return target.study.error(norm)
+    return mean_over_rows(network_rows(claim.network, target.samples.X) - target.samples.y, norm)

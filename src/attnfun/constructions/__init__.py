@@ -11,6 +11,7 @@ from .grid import GridConstruction
 from .knots import KnotsConstruction
 from .max_affine import MaxAffineConstruction
 from .multihead import MultiheadConstruction
+from .regression import RegressionConstruction
 from .relu import ReluConstruction
 from .softmax_readout import SoftmaxReadoutConstruction
 from .spectral import SpectralConstruction
@@ -33,6 +34,7 @@ REGISTRY: dict[str, Construction] = {
         TwoLayerConstruction(),
         SoftmaxReadoutConstruction(),
         MaxAffineConstruction(),
+        RegressionConstruction(),
     )
 }
 """Every construction by its public name."""

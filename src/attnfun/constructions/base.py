@@ -26,6 +26,8 @@ class Wish:
     dtype: str = "float64"
     norm: float = inf
     """inf, or the p of L_p."""
+    seed: int = 0
+    """For whatever is drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ class Construction(ABC):
     """In L_p: does it get close to targets that jump?"""
     bears_rounding: ClassVar[bool] = False
     """Does a closer aim lessen rounding too?"""
+    at_limit: ClassVar[str] = "use a larger eps, or stay away from the edge of a natural domain"
+    """What to do when the plan's limit is above the tolerance."""
     made_for: ClassVar[tuple[type[Target], ...]] = ()
     """Targets for which "auto" takes this construction before all general ones."""
 
@@ -95,8 +99,9 @@ class Construction(ABC):
         return True
 
     def fits(self, target: Target) -> bool:
-        """Does it know the kind of domain, and serve the target?"""
-        return type(target.domain) in self.domains and self.serves(target)
+        """Does it know the kind of domain, and serve the target? What cannot be evaluated needs one made for it."""
+        known = target.evaluable or type(target) in self.made_for
+        return known and type(target.domain) in self.domains and self.serves(target)
 
     def rivals(self, target: Target) -> bool:
         """Should "auto" consider it? Not if another construction would build the same network."""

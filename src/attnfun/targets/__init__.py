@@ -16,6 +16,7 @@ from .expression import Expression
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
 from .relu_networks import read_network
+from .samples import Samples, SamplesTarget
 
 SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget)}
 """Targets that are restored from their arrays, by the kind in their description."""
@@ -24,6 +25,8 @@ __all__ = [
     "Expression",
     "MaxAffine",
     "PiecewiseLinear",
+    "Samples",
+    "SamplesTarget",
     "Status",
     "Target",
     "TruncatedLinear",

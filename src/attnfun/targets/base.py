@@ -26,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 
 BOUNDED = "Shrink the domain, or write that part so that it is bounded there, as sinc(x) for sin(x)/x."
 """The remedy for a target that is not defined or not bounded somewhere."""
+SAMPLE = 4096
+"""Points at which a target is sampled for its size."""
 
 
 class Status(Enum):
@@ -66,6 +68,8 @@ class Target(ABC):
     status: Status
     """The best status that a certificate for this target can have."""
     assumptions: tuple[str, ...] = ()
+    evaluable: bool = True
+    """Has it values at any point of the domain?"""
 
     @property
     def continuous(self) -> bool:
@@ -80,6 +84,10 @@ class Target(ABC):
     @abstractmethod
     def values(self, rows: Floats) -> Floats:
         """Finite values at rows inside the domain: (B, D) -> (B, m)."""
+
+    def largest_value(self, seed: int) -> float:
+        """The largest absolute value found at random points."""
+        return float(np.abs(self.values(self.domain.sample(SAMPLE, np.random.default_rng(seed)))).max())
 
     @abstractmethod
     def enclose(self, boxes: Interval) -> Interval:

@@ -1,0 +1,212 @@
+"""One head with general tokens for scattered data (attnfun's own; THEORY 7.1).
+
+**Construction.** `x -> u = (x - centre)/spread` is the first affine map. One cross-attention head reads u with scores
+`a_j·u + b_j` and adds its values beside u (a residual connection), and the last affine map adds an affine function of
+u. Tokens, values and affine function come from `pieces/regression.py`. How many tokens, and whether they are polished,
+is decided by cross-validation: sizes in ascending order, the largest only if the second largest was the best.
+
+**Bound.** None: data say nothing between rows. The certificate is an estimate, the error at held-out rows. Each row is
+predicted by a network, in the deployed arithmetic, that was fitted without its fold; the recipe is the one that did
+best on the other folds, so that no row has a say in the choice of the network that it judges but through the networks
+that judged others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends.numpy import run
+from ..errors import InputError
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..pieces.regression import CONSTANT, Fit, Recipe, fitted
+from ..targets import Target
+from ..targets.samples import SamplesTarget, Study
+from .base import Construction, Plan, Wish
+
+Floats = npt.NDArray[np.float64]
+
+SIZES = (1, 16, 64, 256)
+"""Tokens to try; one token is an affine function."""
+ALWAYS = 3
+"""So many sizes are tried in any case."""
+WORTH = 0.99
+"""A larger or polished head must have a squared error below this fraction of the simpler one's."""
+FOLDS = 5
+
+
+class RegressionConstruction(Construction):
+    """Cross-attention with tokens learnt from rows of data, and an affine part."""
+
+    name: ClassVar[str] = "regression"
+    theorem: ClassVar[str] = "general tokens by evidence, solved values, sized by cross-validation (attnfun)"
+    options: ClassVar[frozenset[str]] = frozenset({"tokens", "polish", "folds"})
+    made_for: ClassVar[tuple[type[Target], ...]] = (SamplesTarget,)
+    at_limit: ClassVar[str] = "ask for a larger eps, or bring more rows, less noise or other variables"
+
+    def serves(self, target: Target) -> bool:
+        """Data only."""
+        return isinstance(target, SamplesTarget)
+
+    def plan(self, target: Target, wish: Wish) -> Plan:
+        """Cross-validate, and fit the recipe that did best to all rows; the target is told what was held out."""
+        assert isinstance(target, SamplesTarget)  # noqa: S101 - see serves
+        X, y, asked = target.samples.X, target.samples.y, _Asked.of(wish, len(target.samples.X))
+        trials = _tried(X, y, asked)
+        best = _best(trials, np.ones(len(X), dtype=bool))
+        fit = fitted(X, y, best.recipe, wish.seed, best.metric)
+        target.study = _study(trials, y, asked)
+        figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": target.study.rmse}
+        if target.study.r2 is not None:
+            figures["held_out_r2"] = target.study.r2
+        limit = target.study.error(wish.norm) / target.domain.root_volume(wish.norm)
+        return Plan(fit.tokens.size, inf, fit, limit=limit, figures=figures)
+
+    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+        """Write the fit down as layers."""
+        return emitted(plan.details, dtype)
+
+    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> None:
+        """The papers have no theorem about data."""
+
+
+def emitted(fit: Fit, dtype: str) -> Network:
+    """Features (u, 0) of the data token; the head adds its values to the zeros; an affine map adds u's part."""
+    (variables, outputs), tokens = fit.slopes.shape, fit.tokens.size
+    inner = np.hstack([np.diag(1 / fit.spread), np.zeros((variables, outputs))])  # (D, D+m)
+    read_in = Affine.tokenwise(inner, np.concatenate([-fit.centre / fit.spread, np.zeros(outputs)]))
+    select = np.eye(variables + 1 + outputs)  # memory rows are (slopes, offset, values)
+    query = np.eye(variables + outputs, variables + 1)  # (D+m, D+1): u, and room for the one
+    query[variables:] = 0.0
+    head = Attention.of(
+        query=query[None],
+        query_bias=np.eye(variables + 1)[-1:],
+        key=select[None, :, : variables + 1],
+        value=select[None, :, variables + 1 :],
+        output=np.eye(outputs, variables + outputs, variables)[None],
+        memory=np.hstack([fit.tokens.slopes, fit.tokens.offsets.reshape(tokens, 1), fit.values]),
+        residual=True,
+    )
+    read_out = Affine.tokenwise(np.vstack([fit.slopes, np.eye(outputs)]), fit.constant)
+    return Network(tuple(rounded(layer, dtype) for layer in (read_in, head, read_out)), 1, dtype)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Options, checked."""
+
+    sizes: tuple[int, ...]
+    polish: bool | None
+    """None: whatever cross-validation says."""
+    folds: int
+    seed: int
+    dtype: str
+    rows: int
+
+    @classmethod
+    def of(cls, wish: Wish, rows: int) -> _Asked:
+        tokens, polish = wish.options.get("tokens"), wish.options.get("polish")
+        folds = wish.options.get("folds", FOLDS)
+        if tokens is not None and not (_whole(tokens) and 1 <= tokens <= wish.budget):
+            raise InputError(f"tokens must be a whole number from 1 to {wish.budget}", got=repr(tokens))
+        if polish not in (None, True, False):
+            raise InputError("polish must be True, False or None (decided by cross-validation)", got=repr(polish))
+        if not (_whole(folds) and folds >= 2):
+            raise InputError("folds must be a whole number >= 2", got=repr(folds))
+        sizes = {min(size, wish.budget) for size in SIZES} if tokens is None else {int(tokens)}
+        return cls(tuple(sorted(sizes)), polish, min(int(folds), rows), wish.seed, wish.dtype, rows)
+
+    @property
+    def fold(self) -> Floats:
+        """The fold of each row, (n,): equal parts, shuffled."""
+        return np.random.default_rng(self.seed).permutation(np.arange(self.rows) % self.folds)
+
+
+def _whole(number: Any) -> bool:
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """A recipe and what it did to held-out rows."""
+
+    recipe: Recipe
+    residuals: Floats  # (n, m)
+    metrics: tuple[Any, ...]
+    """One for each fold."""
+    units: Floats  # (m,)
+
+    @property
+    def metric(self) -> Any:
+        """Where the fit to all rows starts."""
+        return self.metrics[0]
+
+    def loss(self, rows: npt.NDArray[np.bool_]) -> float:
+        """Mean squared residuals over some rows, outputs in units of their variance."""
+        return float(np.mean((self.residuals[rows] / self.units) ** 2))
+
+
+def _tried(X: Floats, y: Floats, asked: _Asked) -> list[_Trial]:
+    """Cross-validate one recipe after another; those that start from the one before find their metric sooner."""
+    trials: list[_Trial] = []
+    everything = np.ones(len(X), dtype=bool)
+    smallest_fit = int(np.bincount(asked.fold).max())
+    for place, size in enumerate(asked.sizes):
+        before = asked.sizes[place - 1] if place else 0
+        if place >= ALWAYS and _best(trials, everything).recipe.tokens < before:
+            break
+        if before >= len(X) - smallest_fit:
+            break
+        trials.append(_trial(X, y, Recipe(size, bool(asked.polish)), asked, trials[-1] if trials else None))
+    best = _best(trials, everything)
+    if asked.polish is None and best.recipe.tokens > 1:
+        trials.append(_trial(X, y, replace(best.recipe, polish=True), asked, best))
+    return trials
+
+
+def _trial(X: Floats, y: Floats, recipe: Recipe, asked: _Asked, before: _Trial | None) -> _Trial:
+    """Fit without each fold in turn, and run the network on the rows of that fold."""
+    residuals, metrics, spread = np.empty_like(y), [], y.std(axis=0)
+    for fold in range(asked.folds):
+        out = asked.fold == fold  # (n,)
+        fit = fitted(X[~out], y[~out], recipe, asked.seed, before.metrics[fold] if before else None)
+        residuals[out] = run(emitted(fit, asked.dtype), X[out][:, None])[:, 0] - y[out]
+        metrics.append(fit.metric)
+    return _Trial(recipe, residuals, tuple(metrics), np.where(spread > 0, spread, 1.0))
+
+
+def _best(trials: list[_Trial], rows: npt.NDArray[np.bool_]) -> _Trial:
+    """The best on some rows; a later trial, which is larger or polished, must be worth it."""
+    best = trials[0]
+    for trial in trials[1:]:
+        if trial.loss(rows) < WORTH * best.loss(rows):
+            best = trial
+    return best
+
+
+def _study(trials: list[_Trial], y: Floats, asked: _Asked) -> Study:
+    """What happened to the rows of each fold, by the recipe that did best on the others."""
+    residuals, fold = np.empty_like(y), asked.fold
+    for k in range(asked.folds):
+        residuals[fold == k] = _best(trials, fold != k).residuals[fold == k]
+    deviations = ((y - y.mean(axis=0)) ** 2).sum(axis=0)  # (m,)
+    varies = deviations > len(y) * (CONSTANT * np.abs(y).max(axis=0)) ** 2
+    r2 = float(np.mean(1 - (residuals**2).sum(axis=0)[varies] / deviations[varies])) if varies.any() else None
+    table = tuple(
+        {
+            "tokens": trial.recipe.tokens,
+            "polish": trial.recipe.polish,
+            "rmse": [float(np.sqrt(np.mean(trial.residuals[fold == k] ** 2))) for k in range(asked.folds)],
+        }
+        for trial in trials
+    )
+    method = (
+        f"each of {len(y)} rows once, in {asked.folds} folds (shuffled, seed {asked.seed}); the network that predicted "
+        "a row was fitted without its fold, with the recipe that did best on the other folds"
+    )
+    return Study(residuals, r2, table, method)

@@ -1,0 +1,154 @@
+"""How wide tokens for scattered, noisy data should be: as the evidence says.
+
+A head and an affine map predict `y ≈ W(u) v + u A + c`, W the weights of the tokens. Let values v and slopes A be
+independent normal numbers, of standard deviations τ and α in units of the noise. Then y is normal too, and with
+values, slopes, c and the size of the noise taken out, the probability of the data is exp(-E) up to a constant,
+
+    E = m/2 log det(FᵀF + I) + (n-1)/2 Σ_k log q_k,    F = (τ W, α u) with columns centred,
+    q_k = min over b of |y_k - F b|² + |b|².
+
+The minimum is variable projection (THEORY 7.1) with a ridge; the determinant is the price of tokens that could follow
+anything. With r = y - F b, `∂E/∂F = m F (FᵀF + I)⁻¹ - (n-1) Σ_k r_k b_kᵀ/q_k`, and a score moves the weights by
+`∂W_i/∂s_ij = W_ij (e_j - W_i)`. So E has cheap derivatives by all slopes and offsets, O(n N² + n N D) in all, and
+whatever tokens depend on can be found by L-BFGS: here a metric (`Metric`), or every slope and offset (`polished`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .tokens import Tokens
+
+Floats = npt.NDArray[np.float64]
+
+SIZES = (-8.0, 10.0)
+"""Limits of log τ and log α: `n τ²` times the unit roundoff stays below one, so that FᵀF + I is positive definite."""
+RATES = (-14.0, 8.0)
+"""Limits of the logarithms of a metric."""
+FIRST_SIZES = (1.0, -1.0)
+"""log τ and log α to start from."""
+PRIOR = 0.1
+"""Weight of the squares of the logarithms, counted from `Metric.usual`: where the data say little, it decides."""
+STIFFNESS = 1.0
+"""Weight of the square of polished moves."""
+NOISELESS = 1e-14
+"""The smallest noise, as a share of the variance of y: rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Tokens, and the sizes of values and of affine slopes in units of the noise."""
+
+    tokens: Tokens
+    values: float
+    """τ."""
+    slopes: float
+    """α."""
+
+    def features(self, u: Floats) -> Floats:
+        """(n, D) -> (n, N + D), not centred."""
+        return np.hstack([self.values * self.tokens.weights(u), self.slopes * u])
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """E and its derivatives."""
+
+    value: float
+    by_slope: Floats  # (N, D)
+    by_offset: Floats  # (N,)
+    by_sizes: Floats  # (2,), of log τ and log α
+
+    @classmethod
+    def of(cls, model: Model, u: Floats, y: Floats) -> Evidence:
+        """For standardised rows (n, D) and (n, m); O(n N² + n N D)."""
+        from scipy.linalg import cho_solve
+
+        count, outputs = y.shape
+        weights, tokens = model.tokens.weights(u), model.tokens.size
+        features = np.hstack([model.values * weights, model.slopes * u])  # (n, F)
+        features -= features.mean(axis=0)
+        triangle = np.linalg.cholesky(features.T @ features + np.eye(features.shape[1]))  # (F, F)
+        inverse = cho_solve((triangle, True), np.eye(len(triangle)))
+        solution = inverse @ (features.T @ y)  # (F, m)
+        left = y - features @ solution  # (n, m)
+        noise = (left**2).sum(axis=0) + (solution**2).sum(axis=0) + NOISELESS * count  # (m,)
+        value = outputs * np.log(np.diag(triangle)).sum() + (count - 1) / 2 * np.log(noise).sum()
+        by_feature = outputs * (features @ inverse) - (left * ((count - 1) / noise)) @ solution.T  # (n, F)
+        shares = by_feature * features
+        by_weight = model.values * (by_feature[:, :tokens] - by_feature[:, :tokens].mean(axis=0))  # (n, N)
+        by_score = weights * (by_weight - (by_weight * weights).sum(axis=1, keepdims=True))
+        by_sizes = np.array([shares[:, :tokens].sum(), shares[:, tokens:].sum()])
+        return cls(float(value), by_score.T @ u, by_score.sum(axis=0), by_sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """Distances `Σ_d ρ_d (u_d - c_d)²`, with the sizes that go with them.
+
+    Tokens at centres c_j with scores `-½ Σ_d ρ_d (u_d - c_jd)²` are affine in u up to a common term: slopes ρ c_j,
+    offsets `-½ Σ_d ρ_d c_jd²`.
+    """
+
+    rates: Floats  # (D,), log ρ
+    sizes: Floats  # (2,), log τ and log α
+
+    @classmethod
+    def usual(cls, variables: int, width: float = 1.0) -> Metric:
+        """All variables alike; at width 1, ρ is 1/D, so that tokens see about as far as rows are apart."""
+        return cls(np.full(variables, -log(variables * width**2)), np.array(FIRST_SIZES))
+
+    def model(self, centres: Floats) -> Model:
+        """Tokens at the centres, (N, D)."""
+        rho = np.exp(self.rates)
+        tokens = Tokens(centres * rho, -0.5 * centres**2 @ rho)
+        return Model(tokens, exp(self.sizes[0]), exp(self.sizes[1]))
+
+    def improved(self, centres: Floats, u: Floats, y: Floats, steps: int) -> tuple[Metric, float]:
+        """At most `steps` steps towards the least E for these rows, and the value reached."""
+        variables, usual = u.shape[1], Metric.usual(u.shape[1])
+        first = np.concatenate([usual.rates, usual.sizes])
+
+        def at(p: Floats) -> tuple[float, Floats]:
+            here = Metric(p[:variables], p[variables:])
+            found, rho, away = Evidence.of(here.model(centres), u, y), np.exp(here.rates), p - first
+            by_rate = ((found.by_slope * centres).sum(axis=0) - 0.5 * found.by_offset @ centres**2) * rho  # (D,)
+            gradient = np.concatenate([by_rate, found.by_sizes]) + PRIOR * away
+            return found.value + PRIOR / 2 * float(away @ away), gradient
+
+        start = np.concatenate([self.rates, self.sizes])
+        p, value = _descended(at, start, [RATES] * variables + [SIZES] * 2, steps)
+        return Metric(p[:variables], p[variables:]), value
+
+
+def polished(model: Model, u: Floats, y: Floats, steps: int) -> Model:
+    """Every slope and offset moved towards the least E, at the price of STIFFNESS times the squared moves."""
+    start = np.column_stack([model.tokens.slopes, model.tokens.offsets])  # (N, D+1)
+
+    def moved(p: Floats) -> Model:
+        places = start + p[:-2].reshape(start.shape)
+        return Model(Tokens(places[:, :-1], places[:, -1]), exp(p[-2]), exp(p[-1]))
+
+    def at(p: Floats) -> tuple[float, Floats]:
+        found, moves = Evidence.of(moved(p), u, y), p[:-2]
+        by_move = np.column_stack([found.by_slope, found.by_offset]).ravel() + STIFFNESS * moves
+        return found.value + STIFFNESS / 2 * float(moves @ moves), np.concatenate([by_move, found.by_sizes])
+
+    first = np.concatenate([np.zeros(start.size), [log(model.values), log(model.slopes)]])
+    return moved(_descended(at, first, [(None, None)] * start.size + [SIZES] * 2, steps)[0])
+
+
+def _descended(
+    at: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: list[tuple[Any, Any]], steps: int
+) -> tuple[Floats, float]:
+    """The point reached, and its value."""
+    from scipy.optimize import minimize
+
+    found = minimize(at, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+    return found.x, float(found.fun)

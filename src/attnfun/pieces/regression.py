@@ -1,0 +1,124 @@
+"""One head and an affine map for scattered, noisy data.
+
+Rows are standardised. Tokens sit at the centres of clusters, with a metric found by evidence (`evidence.py`), and may
+then be polished. All this is done on at most TUNING rows. The values, the affine map and the constant are solved for
+all rows, by the ridge problem that the evidence is about.
+
+>>> rng = np.random.default_rng(0)
+>>> X = rng.uniform(-1, 1, (200, 2))
+>>> fit = fitted(X, np.sin(3 * X[:, :1]) * X[:, 1:], Recipe(32))
+>>> bool(abs(fit(np.array([[0.5, 0.5]]))[0, 0] - np.sin(1.5) / 2) < 1e-3)
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .evidence import Metric, Model, polished
+from .tokens import Tokens
+
+Floats = npt.NDArray[np.float64]
+
+TUNING = 1000
+"""Rows on which tokens are chosen."""
+STEPS = 40
+"""Steps towards a metric, and of polish."""
+WIDTHS = (0.6, 4.5)
+"""Widths of tokens to start from: the evidence has valleys that lead nowhere, and a few steps tell them apart."""
+SCOUTS, SCOUTING = 64, 12
+"""Tokens and steps for that."""
+BLOCK = 4096
+"""Rows whose weights are in memory at a time."""
+CONSTANT = 1e-12
+"""A column whose spread beside its largest entry is smaller than this does not vary."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is to be fitted."""
+
+    tokens: int
+    polish: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """`y ≈ W(u) values + u slopes + constant`, u = (x - centre)/spread."""
+
+    centre: Floats  # (D,)
+    spread: Floats  # (D,)
+    tokens: Tokens
+    values: Floats  # (N, m)
+    slopes: Floats  # (D, m)
+    constant: Floats  # (m,)
+    metric: Metric
+    """From which fits of other sizes to the same rows may start."""
+
+    def __call__(self, X: Floats) -> Floats:
+        """Predictions in float64, (B, D) -> (B, m)."""
+        u = (X - self.centre) / self.spread
+        return self.tokens.weights(u) @ self.values + u @ self.slopes + self.constant
+
+
+def fitted(X: Floats, y: Floats, recipe: Recipe, seed: int = 0, start: Metric | None = None) -> Fit:
+    """Fit rows (n, D) and (n, m); the same result for the same seed. O(n N²) and O(TUNING N² STEPS)."""
+    rng = np.random.default_rng(seed)
+    centre, spread = _standard(X)
+    level, unit = _standard(y)
+    u, z = (X - centre) / spread, (y - level) / unit
+    few = np.sort(rng.permutation(len(u))[:TUNING])
+    some, data = u[few], z[few]
+    centres = _centres(some, recipe.tokens, rng)
+    scouted = start or _scouted(some, data, rng)
+    model = scouted.improved(centres, some, data, STEPS)[0].model(centres)
+    if recipe.polish:
+        model = polished(model, some, data, STEPS)
+    values, slopes, constant = _solved(model, u, z)
+    tokens = model.tokens.about(np.zeros(u.shape[1]))
+    return Fit(centre, spread, tokens, unit * values, unit * slopes, level + unit * constant, scouted)
+
+
+def _scouted(u: Floats, z: Floats, rng: np.random.Generator) -> Metric:
+    """A metric found with few tokens, from several starts."""
+    centres = _centres(u, SCOUTS, rng)
+    starts = [Metric.usual(u.shape[1], width).improved(centres, u, z, SCOUTING) for width in WIDTHS]
+    best, _ = min(starts, key=lambda start: start[1])
+    return best.improved(centres, u, z, STEPS)[0]
+
+
+def _standard(columns: Floats) -> tuple[Floats, Floats]:
+    """Means and standard deviations, the latter 1 for columns that do not vary."""
+    spread = columns.std(axis=0)
+    return columns.mean(axis=0), np.where(spread > CONSTANT * np.abs(columns).max(axis=0), spread, 1.0)
+
+
+def _centres(u: Floats, count: int, rng: np.random.Generator) -> Floats:
+    """Centres of at most `count` clusters, (N, D); the distinct rows themselves if they are not more."""
+    from scipy.cluster.vq import kmeans
+
+    if count == 1:
+        return u.mean(axis=0, keepdims=True)
+    distinct = np.unique(u, axis=0)
+    if len(distinct) <= count:
+        return distinct
+    return kmeans(u, distinct[rng.permutation(len(distinct))[:count]])[0]
+
+
+def _solved(model: Model, u: Floats, z: Floats) -> tuple[Floats, Floats, Floats]:
+    """Values (N, m), slopes (D, m) and constant (m,): the ridge problem of the evidence, on all rows."""
+    from scipy.linalg import cho_solve
+
+    blocks = [slice(start, start + BLOCK) for start in range(0, len(u), BLOCK)]
+    middle = np.sum([model.features(u[block]).sum(axis=0) for block in blocks], axis=0) / len(u)  # (F,)
+    gram, moments = np.eye(len(middle)), np.zeros((len(middle), z.shape[1]))
+    for block in blocks:
+        features = model.features(u[block]) - middle  # (b, F)
+        gram += features.T @ features
+        moments += features.T @ z[block]
+    solution = cho_solve((np.linalg.cholesky(gram), True), moments)  # (F, m)
+    tokens = model.tokens.size
+    return model.values * solution[:tokens], model.slopes * solution[tokens:], -middle @ solution

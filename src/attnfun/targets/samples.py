@@ -1,0 +1,185 @@
+"""Scattered, possibly noisy data as a target: a function that is known at rows, and nowhere else.
+
+>>> data = Samples([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0])
+>>> data
+Samples(3 rows, 1 variable, 1 output)
+>>> data.domain
+Box(x=0:2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, isinf
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import WIDEST, Box
+from ..errors import InputError
+from ..interval import Interval
+from .base import Floats, Status, Target, Unanswerable
+from .piecewise import Family
+
+
+@dataclass(frozen=True, eq=False)
+class Samples(Family):
+    """Rows X of shape (n, D), or (n,) for one variable, and what was measured there, y of shape (n,) or (n, m).
+
+    The domain is the smallest box around the rows unless `af.compile` is given another that holds them. Names of
+    variables are those of a data frame's columns, or `names`.
+    """
+
+    X: Floats  # (n, D)
+    y: Floats  # (n, m)
+    names: tuple[str, ...] | None
+    output_shape: tuple[int, ...]
+
+    def __init__(self, X: npt.ArrayLike, y: npt.ArrayLike, names: Any = None) -> None:
+        if names is None and hasattr(X, "columns"):
+            names = X.columns  # type: ignore[union-attr]
+        rows, values = _numbers("X", X), _numbers("y", y)
+        rows = rows[:, None] if rows.ndim == 1 else rows
+        if rows.ndim != 2 or rows.shape[1] == 0 or values.ndim not in (1, 2) or 0 in values.shape[1:]:
+            raise InputError(
+                "samples need X of shape (n, D) or (n,) and y of shape (n,) or (n, m)",
+                got=f"{rows.shape} and {values.shape}",
+            )
+        if len(rows) != len(values) or len(rows) < 2:
+            raise InputError(
+                "samples need as many rows of X as of y, and at least 2", got=f"{len(rows)} and {len(values)}"
+            )
+        object.__setattr__(self, "X", rows)
+        object.__setattr__(self, "y", values.reshape(len(values), -1))
+        object.__setattr__(self, "names", None if names is None else tuple(str(name) for name in names))
+        object.__setattr__(self, "output_shape", values.shape[1:])
+
+    @property
+    def domain(self) -> Box:
+        """The smallest box around the rows; a variable that never varies gets an interval around its value."""
+        low, high = self.X.min(axis=0), self.X.max(axis=0)
+        room = np.where(high > low, 0.0, np.maximum(np.abs(low), 1.0) / 2)
+        return Box(low - room, high + room, self.names)
+
+    def on(self, domain: Box) -> Target:
+        """The samples as a target on a box that holds them."""
+        return SamplesTarget(self, domain)
+
+    def __repr__(self) -> str:
+        counts = ((len(self.X), "row"), (self.X.shape[1], "variable"), (self.y.shape[1], "output"))
+        words = [f"{count} {noun}" + "s" * (count != 1) for count, noun in counts]
+        return f"Samples({', '.join(words)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """What happened at rows that were held out, by networks as they would be emitted."""
+
+    residuals: Floats  # (n, m), prediction minus y
+    r2: float | None
+    """1 - squared residuals / squared deviations from the mean, averaged over outputs; None if no output varies."""
+    trials: tuple[dict[str, Any], ...]
+    """Sizes that were tried, each with its errors by fold."""
+    method: str
+    """What was held out, in words."""
+
+    @property
+    def rmse(self) -> float:
+        """Root mean square over rows and outputs."""
+        return float(np.sqrt(np.mean(self.residuals**2)))
+
+    def error(self, norm: float) -> float:
+        """The largest error, or the p-mean over rows; of several outputs the largest counts."""
+        return mean_over_rows(self.residuals, norm)
+
+
+class SamplesTarget(Target):
+    """Samples on a domain. It remembers what happened to held-out rows when a network was fitted."""
+
+    status = Status.ESTIMATED
+    evaluable = False
+
+    def __init__(self, samples: Samples, domain: Box) -> None:
+        if domain.tokens[0] != 1 or domain.size != samples.X.shape[1]:
+            raise InputError(
+                f"the domain of samples must have {samples.X.shape[1]} variables",
+                got=repr(domain),
+                remedy="Leave it out.",
+            )
+        beyond = np.flatnonzero(~domain.contains(samples.X))
+        if len(beyond):
+            raise InputError(
+                "the domain must hold every row of the samples",
+                got=f"{samples.X[beyond[0]].tolist()} (row {beyond[0]}) for {domain!r}",
+                remedy="Widen the domain, leave it out, or drop such rows.",
+            )
+        self.samples, self.domain, self.output_shape = samples, domain, samples.output_shape
+        self.study: Study | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.samples!r} on {self.domain!r}"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What was measured, and what it does not say."""
+        if self.study is None:
+            return ()
+        score = "" if self.study.r2 is None else f", R² {self.study.r2:.4g}"
+        return (
+            f"held out: {self.study.method}",
+            f"held-out RMSE {self.study.rmse:.6g}{score}; largest error {self.study.error(inf):.6g}",
+            "the network emitted was fitted to all rows; nothing bounds its error between or beyond them",
+        )
+
+    def values(self, rows: Floats) -> Floats:
+        """There are none but at the rows."""
+        raise Unanswerable
+
+    def enclose(self, boxes: Interval) -> Interval:
+        """There is no way."""
+        raise Unanswerable
+
+    def largest_value(self, seed: int) -> float:
+        """Of the data."""
+        del seed
+        return float(np.abs(self.samples.y).max())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Counts and what was measured; the data themselves are not stored."""
+        rows, variables = self.samples.X.shape
+        return {
+            "kind": "samples",
+            "name": repr(self.samples),
+            "rows": rows,
+            "variables": variables,
+            "where": f"the {rows} rows of the data" + (", each held out once" if self.study else ""),
+            "meaning": "errors at rows of data: the largest, or the p-mean with norm=p; it bounds nothing else",
+        }
+
+
+def mean_over_rows(residuals: Floats, norm: float) -> float:
+    """The largest, or the p-mean, over rows of residuals (n, m), of which the largest output counts."""
+    errors = np.abs(residuals).max(axis=1)  # (n,)
+    top = float(errors.max())
+    return top if isinf(norm) or top == 0 else top * float(np.mean((errors / top) ** norm) ** (1 / norm))
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> Floats:
+    """Finite real numbers of ordinary size, as an array of its own."""
+    try:
+        if np.iscomplexobj(values):
+            raise TypeError("complex numbers")
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as reason:
+        raise InputError(f"{name} must be an array of real numbers", got=str(reason)) from None
+    bad = np.argwhere(~(np.abs(array) <= WIDEST))
+    if len(bad):
+        place = tuple(int(k) for k in bad[0])
+        raise InputError(
+            f"{name} must be finite numbers up to {WIDEST:g}",
+            got=f"{array[place]} at {place}",
+            remedy="Drop or fill in such rows; rescale what is larger.",
+        )
+    array.setflags(write=False)
+    return array
