@@ -182,8 +182,9 @@ def main() -> None:
 
 
 WHY = (
-    "Why: a head with one metric is equally smooth everywhere, so what is steep in a corner (friedman3) suits a rougher "
-    "kernel and jumps along axes (steps) belong to trees; with 178 rows of wine a difference of 0.02 may be chance."
+    "Why: a head with one metric is equally smooth everywhere, so what is steep in a corner (friedman3) suits a "
+    "rougher kernel, and jumps along axes (steps) belong to trees; with 178 rows of wine a difference of 0.02 may be "
+    "chance."
 )
 
 

@@ -171,6 +171,21 @@ def test_odd_data_are_fitted_sensibly():
     assert line.domain.axes == ("speed",)
 
 
+def test_networks_of_data_are_not_combined_because_nothing_is_known_between_rows():
+    X, y = rows(30)
+    net = af.compile(af.Samples(X, y), options=FAST)
+    line = af.compile("x", {"x": (-100, 100)}, 1e-3)
+    for combine in (
+        lambda: net + 1,
+        lambda: 2 * net,
+        lambda: net * net,
+        lambda: line(net),
+        lambda: net.restrict([(0, 0.5), (1, 2), (150, 200)]),
+    ):
+        with pytest.raises(af.InputError, match="values everywhere"):
+            combine()
+
+
 @pytest.mark.parametrize(
     ("X", "y", "match"),
     [

@@ -78,6 +78,13 @@ def combine(claim: Claim) -> Certificate:
             got=repr(claim.description["name"]),
             remedy="Compile them anew: the code of a Python function is not in a file.",
         )
+    for part in claim.parts:
+        if part.claim.target is not None and not part.claim.target.evaluable:
+            raise InputError(
+                "networks can be combined if their functions have values everywhere",
+                got=repr(part.claim.target),
+                remedy="Combine the data instead, and compile them.",
+            )
     estimated = Status.ESTIMATED in (part.status for part in claim.parts)
     if estimated:
         refuse_values_outside(claim, seed)
