@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from ..errors import MissingExtra
 from ..network import Affine, Attention, Network, Softmax
+from ..network.layers import stock_size
 from .dense import Planned, check_size, describe, mixing, planned
 
 try:
@@ -108,7 +109,7 @@ def _(layer: Affine, length: int) -> Part:
 @translate.register
 def _(layer: Attention, length: int) -> Part:
     heads, features = layer.heads, layer.memory.shape[1]
-    size = padded_head_size(layer)
+    size = stock_size(layer)
     embed = heads * size
     scale = float(isqrt(size))  # exact: a power of two
     query = Planned((embed, embed), partial(_stack, layer.query * scale, size, embed))
@@ -136,16 +137,6 @@ def _(layer: Attention, length: int) -> Part:
 @translate.register
 def _(layer: Softmax, length: int) -> Part:
     return Part({"kind": "softmax"}, {})
-
-
-def padded_head_size(layer: Attention) -> int:
-    """The smallest power of four that holds keys, values, and the layer's inputs and outputs over all heads."""
-    heads = layer.heads
-    needed = max(layer.key.shape[2], layer.value.shape[2], -(-layer.width_in // heads), -(-layer.width_out // heads))
-    size = 1
-    while size < needed:
-        size *= 4
-    return size
 
 
 def _stack(weight: Array, size: int, width: int) -> Array:

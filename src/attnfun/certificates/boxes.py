@@ -91,16 +91,16 @@ class Boxes:
             named |= {
                 f"focus.{number}.items": layer.active.items,
                 f"focus.{number}.offsets": layer.active.offsets,
-                f"focus.{number}.tail": layer.tail,
+                f"focus.{number}.tails": layer.tails,
             }
         return named
 
     @classmethod
     def from_tensors(cls, named: dict[str, npt.NDArray[np.generic]]) -> Boxes:
         """The boxes again."""
-        layers = sum(name.endswith(".tail") for name in named)
+        layers = sum(name.endswith(".tails") for name in named)
         focus = tuple(
-            Focus(Ragged(named[f"focus.{k}.items"], named[f"focus.{k}.offsets"]), named[f"focus.{k}.tail"])  # type: ignore[arg-type]
+            Focus(Ragged(named[f"focus.{k}.items"], named[f"focus.{k}.offsets"]), named[f"focus.{k}.tails"])  # type: ignore[arg-type]
             for k in range(layers)
         )
         known = (named[name] for name in ("lo", "hi", "parts", "seen"))

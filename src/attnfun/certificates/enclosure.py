@@ -13,7 +13,18 @@ from ..network.reference import apply, softmax
 from .heads import TAIL_SHARE, Bank, Focus, Region, attend
 from .mixture import exponentials, largest_average
 from .ragged import Ragged
-from .rounding import ARITHMETIC, INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, score_doubt, with_sum
+from .rounding import (
+    ARITHMETIC,
+    INPUT,
+    MOST_DOUBT,
+    Arithmetic,
+    Column,
+    HeadSizes,
+    head_error,
+    linear_error,
+    score_doubt,
+    with_sum,
+)
 
 
 class Encloser:
@@ -39,7 +50,7 @@ class Encloser:
             if isinstance(layer, Attention):
                 every = np.arange(len(layer.memory))[None]  # (1, M)
                 active = Ragged.from_padded(every, np.ones(every.shape, dtype=bool))
-                focus.append(Focus(active, np.zeros((1, layer.heads, length))))
+                focus.append(Focus(active, np.zeros((1, layer.heads, length, 2))))
             length = layer.length_out(length)
         return tuple(focus)
 
@@ -86,8 +97,9 @@ def _(layer: Affine, region: Region, arithmetic: Arithmetic) -> Region:
     tokens, points = region.tokens, apply(layer, region.points)
     if layer.left is None:
         weight, bias = layer.right[0], layer.constant[0]
-        error = linear_error(region.error, tokens.magnitude, weight, bias, arithmetic)
-        return Region(tokens @ weight + bias, points, error)
+        out = tokens @ weight + bias
+        error = linear_error(region.error, tokens.magnitude, weight, bias, arithmetic, out.magnitude)
+        return Region(out, points, error)
     flat = tokens.reshape(len(tokens), -1)  # (B, n*d)
     matrix, size = (
         np.einsum("kNn,kdm->ndNm", part(layer.left), part(layer.right)).reshape(flat.shape[1], -1)
@@ -100,7 +112,7 @@ def _(layer: Affine, region: Region, arithmetic: Arithmetic) -> Region:
         region.error.reshape(len(tokens), -1, 2), flat.magnitude, size, layer.constant.ravel(), arithmetic
     )
     if not exact:
-        error = with_sum(error, flat.magnitude @ size, np.array(len(layer.right)), arithmetic)
+        error = with_sum(error, flat.magnitude @ size, np.array(len(layer.right) + 2), arithmetic)
     shape = (len(tokens), *layer.constant.shape)
     return Region(out.reshape(shape), points, error.reshape(*shape, 2))
 
@@ -111,16 +123,19 @@ def _(layer: Softmax, region: Region, arithmetic: Arithmetic) -> Region:
     units = [np.broadcast_to(unit, low.shape) for unit in np.eye(layer.width)]  # weight i is the average of unit i
     least = np.stack([-largest_average(low, high, -unit) for unit in units], axis=-1)
     most = np.stack([largest_average(low, high, unit) for unit in units], axis=-1)
+    behind = region.tokens.hi.max(axis=2, keepdims=True) - region.tokens.lo
+    error, zero, every = region.error.sum(axis=3), np.zeros(low.shape[:2]), np.full(low.shape[:2], layer.width)
     sizes = HeadSizes(
-        own=region.error[..., OWN].max(axis=2),
+        off=error.max(axis=2),
         moved=region.error[..., INPUT].max(axis=2),
-        anywhere=region.error.sum(axis=3).max(axis=2),
-        reach=region.tokens.magnitude.max(axis=2),
-        tail=np.zeros(low.shape[:2]),
-        in_play=np.full(low.shape[:2], layer.width),
+        tail=zero,
+        computed_tail=zero,
+        in_play=every,
+        core=every,
         keys=layer.width,
     )
-    one = np.ones(low.shape[:2])
-    drawn = score_doubt(region.error.sum(axis=3), sizes, arithmetic).max(axis=2)
-    columns = [head_error(sizes, drawn, one, one, 1.0, arithmetic) for _ in units]
+    doubt = score_doubt(error.max(axis=2), error.max(axis=2), layer.width, arithmetic)
+    drawn = np.expm1(np.minimum(doubt + 1.01 * arithmetic.unit * behind.max(axis=2), MOST_DOUBT))
+    column = Column(drawn, zero + 1, zero + 1, zero, 1.0)
+    columns = [head_error(sizes, column, arithmetic) for _ in units]
     return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

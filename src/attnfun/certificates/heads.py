@@ -13,12 +13,16 @@ play. If a cut drops tokens whose scores are surely below that of one kept token
 and an inherited tail τ, a fraction of at most Z + φZ, becomes `τ (1 + φ) + φ`. The average over all tokens is
 `(1 - λ) y + λ v` with y the average over those in play, v between the least and the largest value, and `λ <= τ`. Lists
 shrink as boxes are cut, so the work per box is that of a few tokens, whatever N is.
+
+The same goes for the weights that the deployed network computes, with a tail of its own: with ζ from `rounding.py` for
+the dropped token and for the kept one, the exponent of token j is `-(1 - u') g_j + ζ_j + ζ` at most. So steep tokens,
+whose scores are far off and far behind, cost nothing where they do not matter.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +30,22 @@ import numpy.typing as npt
 from ..interval import Interval, join
 from ..interval.directed import ULP, above
 from ..network import Attention
-from ..network.layers import selects
+from ..network.layers import scaling_roundings, selects
 from ..network.reference import softmax
 from .mixture import exponentials, largest_average
 from .ragged import Integers, Ragged
-from .rounding import INPUT, OWN, Arithmetic, HeadSizes, head_error, linear_error, score_doubt, with_sum
+from .rounding import (
+    INPUT,
+    MOST_DOUBT,
+    OWN,
+    Arithmetic,
+    Column,
+    HeadSizes,
+    head_error,
+    linear_error,
+    score_doubt,
+    with_sum,
+)
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -42,8 +57,6 @@ TAIL_SHARE = 1e-3
 """The share of a proof's goal that tails may take."""
 ENTRIES = 2**21
 """Numbers in the largest temporary array."""
-STOCK_SCALING = 4
-"""Roundings that stock attention may add to a score by scaling queries and keys."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,19 +81,24 @@ class Region:
 
 @dataclass(frozen=True, eq=False)
 class Focus:
-    """For each box of a batch, the memory tokens of one attention layer still in play, and the tail of the others."""
+    """For each box of a batch, the memory tokens of one attention layer still in play, and the tails of the others."""
 
     active: Ragged
-    tail: Floats  # (B, H, n)
+    tails: Floats  # (B, H, n, 2), in real arithmetic and as computed
+
+    @property
+    def tail(self) -> Floats:
+        """In real arithmetic, (B, H, n)."""
+        return self.tails[..., 0]
 
     def take(self, rows: Integers) -> Focus:
         """The same for some of the boxes."""
-        return Focus(self.active.take(rows), self.tail[rows])
+        return Focus(self.active.take(rows), self.tails[rows])
 
     @classmethod
     def join(cls, parts: list[Focus]) -> Focus:
         """Several batches as one."""
-        return cls(Ragged.join([part.active for part in parts]), np.concatenate([part.tail for part in parts]))
+        return cls(Ragged.join([part.active for part in parts]), np.concatenate([part.tails for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +164,7 @@ def _attend_chunk(
     tails, averages, centres, errors = [], [], [], []
     for head, bank in enumerate(banks):
         keys = _gather(layer, head, bank, region, index, real, arithmetic)
-        stays, tail = keys.narrow(focus.tail[:, head], bank.gap)
+        stays, tail = keys.narrow(focus.tails[:, head], bank.gap, arithmetic)
         average, error = keys.average(tail, bank, arithmetic)
         kept |= stays
         for collection, item in zip((tails, averages, errors), (tail, average, error), strict=True):
@@ -155,7 +173,9 @@ def _attend_chunk(
     heads = join(averages, axis=2).reshape(*region.points.shape[:2], -1)  # (B, n, H*v)
     flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
     out, at = heads @ flat + bias, np.concatenate(centres, axis=2) @ flat + bias  # (B, n, o)
-    error = linear_error(np.concatenate(errors, axis=2), heads.magnitude, flat, bias, arithmetic)  # (B, n, o, 2)
+    error = linear_error(
+        np.concatenate(errors, axis=2), heads.magnitude, flat, bias, arithmetic, out.magnitude
+    )  # (B, n, o, 2)
     if layer.residual:
         out, at, error = out + region.tokens, at + region.points, error + region.error
         error = with_sum(error, out.magnitude, np.array(1), arithmetic)
@@ -172,27 +192,50 @@ class _Keys:
     at: Floats  # (B, T', v), values at the centre
     weights: Floats  # (B, n, T'), weights at the centre, not rigorous
     real: Flags  # (B, T)
-    sizes: HeadSizes
-    score_error: Floats  # (B, n, T'), how far scores may be off, up to a shift common to all
+    keys: int
+    off: Floats  # (B, n, T'), how far scores may be off, up to a shift common to all
+    moved: Floats  # (B, n, T'), the part of it that comes from errors in the input
     value_error: Floats  # (B, v, 2)
 
-    def narrow(self, tail: Floats, least: float) -> tuple[Flags, Floats]:
-        """Drop memory tokens that cannot matter: those that stay (B, T), and the new tail (B, n)."""
+    def narrow(self, tails: Floats, least: float, arithmetic: Arithmetic) -> tuple[Flags, Floats]:
+        """Drop memory tokens that cannot matter: those that stay (B, T), and the new tails (B, n, 2)."""
         memory = self.real.shape[1]
         gap = self.low.max(axis=2, keepdims=True) - self.high[:, :, :memory]
         stays = (gap < least).any(axis=1) & self.real  # (B, T): a token stays if any query token needs it
         leaves = (self.real & ~stays)[:, None]
-        share = np.where(leaves, np.exp(-np.where(leaves, gap, 0.0)) * (1 + 1e-12) + 1e-300, 0.0)
-        share = share.sum(axis=2) * (1 + 2 * memory * ULP)  # (B, n)
+        among = np.where(leaves, 0.0, self.off[:, :, :memory]).max(axis=2, initial=0.0)  # (B, n)
+        among = np.maximum(among, self.off[:, :, memory:].max(axis=2, initial=0.0))
+        either = self.off[:, :, :memory] + among[..., None]  # (B, n, T)
+        doubt = score_doubt(either, 2 * either, self.keys, arithmetic) + 1.01 * arithmetic.exp_error * self.keys
+        lifted = np.maximum((1 - 1.01 * arithmetic.unit) * gap - doubt, -700.0)
+        behind = np.where(leaves[..., None], np.stack([gap, lifted], axis=-1), 0.0)  # (B, n, T, 2)
+        shares = np.where(leaves[..., None], np.exp(-behind) * (1 + 1e-12) + 1e-300, 0.0)
+        shares = shares.sum(axis=2) * (1 + 2 * memory * ULP)  # (B, n, 2)
         self.low[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
         self.high[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
-        return stays, (tail * (1 + share) + share) * (1 + 4 * ULP)
+        return stays, (tails * (1 + shares) + shares) * (1 + 4 * ULP)
 
-    def average(self, tail: Floats, bank: Bank, arithmetic: Arithmetic) -> tuple[Interval, Floats]:
+    def average(self, tails: Floats, bank: Bank, arithmetic: Arithmetic) -> tuple[Interval, Floats]:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
-        sizes = replace(self.sizes, tail=tail, in_play=np.isfinite(self.high).sum(axis=2))
-        doubt = score_doubt(self.score_error, sizes, arithmetic)  # (B, n, T')
+        present, tail = np.isfinite(self.high), tails[..., 0]  # (B, n, T'), (B, n)
+        behind = np.where(present, self.high.max(axis=2, keepdims=True) - self.low, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most_weight = heavy / (light.sum(axis=2, keepdims=True) * (1 - 1e-12)) * (1 + 1e-12)
+        most_weight = np.where(present, np.minimum(most_weight, 1.0), 0.0)  # (B, n, T')
+        core = present & ~(most_weight <= arithmetic.unit)
+        off, moved = (np.where(present, part, 0.0) for part in (self.off, self.moved))  # (B, n, T')
+        sizes = HeadSizes(
+            off=off.max(axis=2),
+            moved=moved.max(axis=2),
+            tail=tail,
+            computed_tail=tails[..., 1],
+            in_play=present.sum(axis=2),
+            core=core.sum(axis=2),
+            keys=self.keys,
+        )
+        doubt = score_doubt(off, sizes.off[..., None], self.keys, arithmetic) + 1.01 * arithmetic.unit * behind
+        doubt = np.expm1(np.minimum(doubt, MOST_DOUBT))
         ends, errors = [], []
         for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
             high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
@@ -200,10 +243,11 @@ class _Keys:
             lower = -_lifted(largest_average(light, heavy, -low), tail, -least)
             apart = np.maximum(high - lower[..., None], upper[..., None] - low)  # (B, n, T')
             spread, drawn = (largest_average(light, heavy, far) * (1 + 1e-12) for far in (apart, apart * doubt))
-            osc = float(max(most, high.max()) - min(least, low.min()))
             size = np.maximum(np.abs(lower), np.abs(upper))
+            lightest = np.where(core, 0.0, most_weight * (2 * size[..., None] + apart)).sum(axis=2) * (1 + 1e-12)
+            osc = float(max(most, high.max()) - min(least, low.min()))
             ends.append(Interval(lower, upper))
-            errors.append(head_error(sizes, drawn, spread, size, osc, arithmetic))
+            errors.append(head_error(sizes, Column(drawn, spread, size, lightest, osc), arithmetic))
         return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2) + self.value_error[:, None]
 
 
@@ -220,7 +264,7 @@ def _gather(
     project = layer.query[head], layer.query_bias[head]
     q = region.tokens @ project[0] + project[1]  # (B, n, k)
     q_at = region.points @ project[0] + project[1]  # (B, n, k)
-    q_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, k, 2)
+    q_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic, q.magnitude)  # (B, n, k, 2)
     q_size = q.magnitude + q_error.sum(axis=3)  # (B, n, k)
 
     keys, radius = bank.keys[index], bank.key_radius[index]  # (B, T, k)
@@ -240,46 +284,40 @@ def _gather(
     value_error = np.stack([np.zeros_like(value_error), value_error], axis=-1)  # (B, v, 2)
     size, key_error = np.abs(keys), bank.key_error[index]  # (B, T, k)
     key_error = np.stack([np.zeros_like(key_error), key_error], axis=-1)  # (B, T, k, 2)
-    most = np.abs(bank.keys).max(axis=0, initial=0.0)  # (k,)
-    most_error = bank.key_error.max(axis=0, initial=0.0)
 
     if layer.attends_data:
         project = layer.key[head], layer.key_bias[head]
         data_key = region.tokens @ project[0] + project[1]  # (B, n, k)
-        data_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, k, 2)
+        data_error = linear_error(
+            region.error, region.tokens.magnitude, *project, arithmetic, data_key.magnitude
+        )  # (B, n, k, 2)
         difference = data_key.reshape(boxes, 1, *data_key.shape[1:]) - reference[:, :, None]  # (B, n, n, k)
         data = (difference * q.reshape(*q.shape[:2], 1, -1)).sum(axis=3)  # (B, n, n)
         low, high = np.concatenate([low, data.lo], axis=2), np.concatenate([high, data.hi], axis=2)
         size = np.concatenate([size, data_key.magnitude], axis=1)  # (B, T + n, k)
         relative = np.concatenate([relative, difference.magnitude], axis=2)  # (B, n, T + n, k)
         key_error = np.concatenate([key_error, data_error], axis=1)
-        most = np.maximum(most, data_key.magnitude.max(axis=(0, 1)))
-        most_error = np.maximum(most_error, data_error.sum(axis=3).max(axis=(0, 1)))
         project = layer.value[head], layer.value_bias[head]
         data_value = region.tokens @ project[0] + project[1]  # (B, n, v)
         values = join([values, data_value], axis=1)  # (B, T + n, v)
         at = np.concatenate([at, region.points @ project[0] + project[1]], axis=1)  # (B, T + n, v)
-        data_error = linear_error(region.error, region.tokens.magnitude, *project, arithmetic)  # (B, n, v, 2)
+        data_error = linear_error(
+            region.error, region.tokens.magnitude, *project, arithmetic, data_value.magnitude
+        )  # (B, n, v, 2)
         value_error = np.maximum(value_error, data_error.max(axis=1))
 
-    features = int((most > 0).sum()) + STOCK_SCALING
-    score_unit = 1.01 * (features * arithmetic.unit + (STOCK_SCALING + 2) * arithmetic.store)
+    exact = (q.radius == 0) & (q_error == 0).all(axis=3) & (np.abs(np.frexp(q.mid)[0]) == 0.5)  # (B, n, k)
+    scaling, whole = scaling_roundings(layer), size + key_error.sum(axis=3)  # (B, T', k)
     moved = [(np.abs(relative) * q_error[:, :, None, :, part]).sum(axis=3) for part in (INPUT, OWN)]  # (B, n, T')
     by_keys = [q_size @ np.swapaxes(key_error[..., part], 1, 2) for part in (INPUT, OWN)]
-    products = q_size @ np.swapaxes(size + key_error.sum(axis=3), 1, 2)  # (B, n, T')
-    reach = q_size @ (most + most_error)  # (B, n)
-    own, by_input = score_unit * products + moved[OWN] + by_keys[OWN], moved[INPUT] + by_keys[INPUT]  # (B, n, T')
-    sizes = HeadSizes(
-        own=own.max(axis=2),
-        moved=by_input.max(axis=2),
-        anywhere=score_unit * reach + 2 * q_error.sum(axis=3) @ (most + most_error) + q_size @ most_error,
-        reach=reach,
-        tail=np.zeros(q_size.shape[:2]),
-        in_play=np.zeros(q_size.shape[:2], dtype=np.int64),
-        keys=len(bank.keys) + (layer.attends_data and q_size.shape[1]),
-    )
+    products = q_size @ np.swapaxes(whole, 1, 2)  # (B, n, T')
+    inexact = np.where(exact, 0.0, q_size) @ np.swapaxes(whole, 1, 2)
+    additions = np.maximum((whole > 0).sum(axis=2) - 1, 0)[:, None]  # (B, 1, T')
+    own = 1.01 * arithmetic.unit * ((additions + scaling) * products + inexact)
+    own = own + 1.01 * (scaling + 2) * arithmetic.store * products + moved[OWN] + by_keys[OWN]
+    by_input, count = moved[INPUT] + by_keys[INPUT], len(bank.keys) + (layer.attends_data and q_size.shape[1])
     values = values.reshape(boxes, 1, *values.shape[1:])
-    return _Keys(low, high, values, at, softmax(score_at), real, sizes, own + by_input, value_error)
+    return _Keys(low, high, values, at, softmax(score_at), real, count, own + by_input, by_input, value_error)
 
 
 def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Floats, Floats]:
@@ -297,5 +335,7 @@ def _project(memory: Floats, weight: Floats, bias: Floats, arithmetic: Arithmeti
     """`memory @ weight + bias`, a bound on our rounding error in it, and one on the deployed network's."""
     result, size = memory @ weight + bias, np.abs(memory) @ np.abs(weight) + np.abs(bias)
     radius = np.where(selects(weight, bias), 0.0, (len(weight) + 4) * ULP * size)
-    error = linear_error(np.zeros((*memory.shape, 2)), np.abs(memory), weight, bias, arithmetic)
+    error = linear_error(
+        np.zeros((*memory.shape, 2)), np.abs(memory), weight, bias, arithmetic, np.abs(result) + radius
+    )
     return result, radius, error[..., OWN]

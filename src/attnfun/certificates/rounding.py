@@ -2,8 +2,15 @@
 
 Each feature carries a bound on its error in two parts: what rounding the input causes, and what the network's own
 operations cause. Sizes and weights are those of the box at hand, so the analysis is as local as the enclosure. u is
-the unit roundoff. Sums of products may be taken in any order, fused or not: a sum of c nonzero products is off by at
-most `(c + 2) u Σ|products|` (products with a zero weight are exact).
+the unit roundoff.
+
+**Sums**, in any order, fused or not. A sum is a tree; each node rounds the sum of two floats a and b and is off by at
+most `u |a + b|`, and by at most |a| and at most |b|, because b and a themselves are floats (ours). Call c of the terms
+*core*, any c, and let τ be the sum of the absolute values of the others and S that of all. Nodes that join two subtrees
+with core terms are at most c - 1 and cost at most u S each; a node that joins one with a subtree of other terms costs
+at most the latter's size, altogether τ; nodes among other terms cost at most N u τ. So the sum is off by at most
+`1.01 ((c - 1) u S + τ)`. Products cost u S once, if any of them is inexact; products with zero and with powers of two
+are exact, and a single rounding costs u times the result.
 
 **Attention.** Let the computed score of token j be off by at most A_j, up to a shift common to all tokens,
 `t_j = max s - s_j`, ε the error of exp, B the number of blocks of a streaming kernel. Exponents are differences of
@@ -13,23 +20,28 @@ so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unn
 
     η_j <= ζ_j + u' t_j,     ζ_j = 1.01 (A_j + 2 (B + 1) u Ā + B ε) <= η,     u' = 1.01 u,
 
-η the same with Ā, the largest A_j, in place of A_j.
+η the same with Ā, the largest A_j, in place of A_j. (A_j: a score is a sum of products; stock attention may scale
+queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`.)
 
 With w the true weights and `D_j >= |v_j - y|` the error of the average is at most (THEORY 10)
 
     Σ_j w_j (e^{η_j} - 1) D_j / (1 - Σ_j w_j (1 - e^{-η_j})).
 
-The terms `u' t_j` are unbounded, but heavy tokens have small t_j: with `Z = Σ e^{-t_j} >= 1` and w_j = e^{-t_j}/Z,
-Hölder's inequality gives `Σ e^{-(1-u')t_j} <= N^{u'} Z^{1-u'}`, hence `Σ_j w_j e^{u' t_j} <= N^{u'}`, and likewise
-(entropy) `Σ_j w_j t_j <= log N`. Let Δ be the largest average of D over the tokens in play, Γ that of
-`(e^{ζ_j} - 1) D_j` (heavy tokens count most, and their scores are the smaller ones), τ the tail (`heads.py`), η̂ a bound
-on η_j for dropped tokens and osc the spread of all values. As `e^{η_j} - 1 = (e^{ζ_j} - 1) + e^{ζ_j} (e^{u' t_j} - 1)`,
-the error is at most
+In the denominator the terms `u' t_j` average to at most u' log N (entropy: with `Z = Σ e^{-t_j} >= 1` and
+w_j = e^{-t_j}/Z, `Σ_j w_j t_j <= log N`). Let Δ be the largest average of D over the tokens in play, Γ that of
+`(e^{η_j} - 1) D_j` (heavy tokens count most, and their scores are the smaller ones) and osc the spread of all values.
+Tokens no longer in play take a share of at most τ of the real average and τ̂ of the computed one (`heads.py`), so they
+add at most (τ + τ̂) osc. Of the tokens in play, K are core to the sums and the others have weights w_j with
+`Σ w_j (2|y| + D_j) <= σ`; computed weights are at most `e^η / r` times the real ones, r the denominator above.
+The error is at most
 
-    (Γ + e^η (N^{u'} - 1) osc + τ e^{η̂} osc) / (1 - η - u' log N - τ)                 (weights)
-    + 1.01 (2K + 2B + 4) u (|y| + Δ + ...)                                            (sums over K tokens in play)
-    + min(8.1 τ e^{η̂}, 2.02 N u) (|y| + osc + ...)                                    (sums over the others)
-    + 2N tiny (1 + max|v|)                                                            (underflow),
+    Γ / r + (τ + τ̂) osc                         with r = 1 - η - u' log N               (weights)
+    + 1.01 (2K + 2B + 1) u (|y| + Δ + ...) + 1.02 σ e^η / r                             (sums in play)
+    + min(2.1 τ̂, 2.02 N u) (|y| + osc + ...)                                           (sums over the others)
+    + 2N tiny (1 + max|v|)                                                              (underflow),
+
+where 2K + 2B + 1 are one rounding of products and K - 1 sums above, K - 1 sums below, a reciprocal and a product with
+it, two products for each further block, and two to spare. All tokens in play may be core, too.
 
 and never more than osc plus the errors of the sums.
 
@@ -53,7 +65,7 @@ FLASH_BLOCK = 512
 MOST_ROUNDINGS = 0.005
 """Largest N u for which the factors 1.01 cover the products of roundings."""
 MOST_DOUBT = 50.0
-"""Larger ζ_j are not told apart: the error is then osc."""
+"""Larger η_j are not told apart: the error is then osc."""
 STORED = 3
 """Times a result may be rounded to the stored format on its way (product, bias, result)."""
 INPUT, OWN = 0, 1
@@ -96,24 +108,33 @@ ARITHMETIC = {
 }
 
 
-def linear_error(error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Floats:
-    """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2).
+def linear_error(
+    error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic, result: Floats | None = None
+) -> Floats:
+    """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2); `result` bounds |x weight + bias|.
 
-    Features that are zero do not count. Constants are exact, and so is a single product with 1, 2, 4, ...
+    Features that are tiny beside the largest one are not core (see above); zero ones do not count at all.
     """
-    active = ((size > 0) | (error > 0).any(axis=-1)).astype(np.float64)  # (..., d)
-    doubles = (np.abs(np.frexp(weight)[0]) == 0.5) & (np.abs(weight) >= 1)
-    products, inexact = active @ (weight != 0), active @ ((weight != 0) & ~doubles)  # (..., m)
-    exact = (products == 0) | ((products == 1) & (inexact == 0) & (bias == 0))
-    terms = np.where(exact, 0, products + (bias != 0))
+    whole = size + error.sum(axis=-1)  # (..., d)
+    used, doubles = weight != 0, (np.abs(np.frexp(weight)[0]) == 0.5) & (np.abs(weight) >= 1)  # (d, m)
+    core = (whole > arithmetic.unit * whole.max(axis=-1, keepdims=True, initial=0.0)).astype(np.float64)
+    active = (whole > 0).astype(np.float64)
+    inexact = active @ (used & ~doubles) > 0  # (..., m)
+    every, few = (np.maximum(part @ used + (bias != 0) - 1, 0) for part in (active, core))  # additions
     carried = np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2)  # (..., m, 2)
-    return with_sum(carried, size @ np.abs(weight) + np.abs(bias), terms, arithmetic)
+    total = size @ np.abs(weight) + np.abs(bias)
+    if result is not None:
+        total = np.where(every + inexact <= 1, np.minimum(total, result), total)
+    out = with_sum(carried, total, every + inexact, arithmetic)
+    rest = with_sum(carried, total, few + inexact, arithmetic)
+    rest[..., OWN] += 1.01 * ((1 - core) * whole) @ np.abs(weight)
+    return np.where((rest[..., OWN] < out[..., OWN])[..., None], rest, out)
 
 
-def with_sum(error: Floats, size: Floats, terms: Integers | Floats, arithmetic: Arithmetic) -> Floats:
-    """Add the error of sums of `terms` products whose absolute values add up to `size`, (..., m)."""
-    count = np.where(terms > 0, (terms + 2) * arithmetic.unit + STORED * arithmetic.store, 0.0)
-    added = 1.01 * count * (size + error.sum(axis=-1)) + (terms > 0) * terms * arithmetic.tiny
+def with_sum(error: Floats, size: Floats, roundings: Integers | Floats, arithmetic: Arithmetic) -> Floats:
+    """Add the error of so many roundings of numbers no larger than `size`, (..., m)."""
+    count = np.where(roundings > 0, roundings * arithmetic.unit + STORED * arithmetic.store, 0.0)
+    added = 1.01 * count * (size + error.sum(axis=-1)) + (roundings > 0) * (roundings + 1) * arithmetic.tiny
     return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
 
 
@@ -121,49 +142,59 @@ def with_sum(error: Floats, size: Floats, terms: Integers | Floats, arithmetic: 
 class HeadSizes:
     """What the error of one head depends on, for each box and query token, (B, n) unless said otherwise."""
 
-    own: Floats
-    """Largest score error A_j of a token in play, from rounding."""
+    off: Floats
+    """Largest score error A_j of a token in play, the following included."""
     moved: Floats
-    """Largest score error of a token in play, from errors already in the input."""
-    anywhere: Floats
-    """Largest score error of any token."""
-    reach: Floats
-    """Largest |score| of any token."""
+    """Largest score error of a token in play from errors already in the input."""
     tail: Floats
-    in_play: Integers  # (B, 1)
+    """Weight of the tokens that are no longer in play, as a fraction of the others', in real arithmetic."""
+    computed_tail: Floats
+    """The same of the weights that the network computes."""
+    in_play: Integers
+    core: Integers
+    """Tokens in play whose weights may exceed a unit of roundoff."""
     keys: int
 
 
-def score_doubt(errors: Floats, sizes: HeadSizes, arithmetic: Arithmetic) -> Floats:
-    """e^{ζ_j} - 1 for tokens whose scores are off by A_j (B, n, T), up to a limit far beyond any use."""
-    blocks = ceil(sizes.keys / FLASH_BLOCK)
-    common = 2 * (blocks + 1) * arithmetic.unit * (sizes.own + sizes.moved) + blocks * arithmetic.exp_error
-    return np.expm1(np.minimum(1.01 * (errors + common[..., None]), MOST_DOUBT))
+def score_doubt(errors: Floats, largest: Floats, keys: int, arithmetic: Arithmetic) -> Floats:
+    """ζ_j for tokens whose scores are off by A_j, where the largest such error among `keys` tokens is Ā."""
+    blocks = ceil(keys / FLASH_BLOCK)
+    return 1.01 * (errors + 2 * (blocks + 1) * arithmetic.unit * largest + blocks * arithmetic.exp_error)
 
 
-def head_error(
-    sizes: HeadSizes, drawn: Floats, spread: Floats, average: Floats, osc: float, arithmetic: Arithmetic
-) -> Floats:
-    """Error of one output column: Γ, Δ and |y| of shape (B, n) -> (B, n, 2)."""
-    unit, blocks = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK)
+@dataclass(frozen=True, eq=False)
+class Column:
+    """What the error of one output column of a head depends on, (B, n) each."""
+
+    drawn: Floats
+    """Γ."""
+    spread: Floats
+    """Δ."""
+    average: Floats
+    """|y|."""
+    light: Floats
+    """σ."""
+    osc: float
+
+
+def head_error(sizes: HeadSizes, column: Column, arithmetic: Arithmetic) -> Floats:
+    """Error of one output column, (B, n, 2)."""
+    unit, blocks, osc = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK), column.osc
     if sizes.keys * unit > MOST_ROUNDINGS:
-        return np.full((*spread.shape, 2), np.inf)
-    drift, entropy = 1.01 * unit, 1.01 * unit * log(max(sizes.keys, 1))
-    own = 1.01 * (sizes.own + 2 * (blocks + 1) * unit * (sizes.own + sizes.moved) + blocks * arithmetic.exp_error)
-    moved = 1.01 * sizes.moved
-    far = 1.01 * (sizes.anywhere * (1 + 2 * (blocks + 1) * unit) + blocks * arithmetic.exp_error)
-    far = np.exp(np.minimum(far + drift * 2 * sizes.reach, 700.0))
-    eta = own + moved
-    room = 1 - eta - entropy - sizes.tail
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        weights = drawn + np.exp(eta) * np.expm1(entropy) * osc + sizes.tail * far * osc
-        weights = np.where(room > 0.25, weights / np.maximum(room, 0.25), osc)
-        weights = np.minimum(weights, osc)
-        share = np.where(eta > 0, moved / np.where(eta > 0, eta, 1.0), 0.0)
-    largest = average + spread + weights
+        return np.full((*column.spread.shape, 2), np.inf)
+    entropy = 1.01 * unit * log(max(sizes.keys, 1))
+    eta, moved = score_doubt(sizes.off, sizes.off, sizes.keys, arithmetic), 1.01 * sizes.moved
+    room = 1 - eta - entropy
+    fine, room = room > 0.25, np.maximum(room, 0.25)
+    weights = np.where(fine, column.drawn / room + (sizes.tail + sizes.computed_tail) * osc, osc)
+    weights = np.minimum(weights, osc)
+    share = np.minimum(moved / np.maximum(eta, 1e-300), 1.0)
+    largest = column.average + column.spread + weights
+    roundings = 1.01 * unit * (2 * np.stack([sizes.core, sizes.in_play]) + 2 * blocks + 1)
+    few, all_ = roundings * largest  # core tokens only, or all
+    sums = np.where(fine, np.minimum(few + 1.02 * column.light * (1.01 + eta) / room**2, all_), all_)
     every = 2.02 * sizes.keys * unit
-    others = np.where(room > 0.25, np.minimum(8.1 * sizes.tail * far, every), every)
-    sums = 1.01 * (2 * sizes.in_play + 2 * blocks + 4) * unit * largest + others * (largest + osc)
+    sums = sums + np.where(fine, np.minimum(2.1 * sizes.computed_tail, every), every) * (largest + osc)
     sums = sums + (STORED + 1) * 1.01 * arithmetic.store * (largest + sizes.tail * osc)
     sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + largest + osc)
     return np.stack([weights * share, weights * (1 - share) + sums], axis=-1)

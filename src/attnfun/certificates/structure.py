@@ -29,13 +29,13 @@ from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.forms import Forms, Frame
 from ..network import Affine, Attention, Network
-from ..network.layers import tokens_read
+from ..network.layers import scaling_roundings, tokens_read
 from ..targets import Target, Unanswerable
 from ..targets.maxima import Reference
 from .branch_and_bound import Outcome
 from .enclosure import push
 from .fans import Keys, Reading, read
-from .heads import STOCK_SCALING, Region
+from .heads import Region
 from .rounding import ARITHMETIC, OWN, Arithmetic, linear_error, with_sum
 
 Floats = npt.NDArray[np.float64]
@@ -210,10 +210,9 @@ class _View:
         v_moved = _carried(np.concatenate(errors), layer.value[head])  # (T, v, 2)
         scores, moved = _products(q, k, self.variable_error)  # (L, T), (L, T, 2)
         q_size, k_size = q.size + q_own, k.size + k_own
-        features = (q_size > 0).astype(np.float64) @ (
-            k_size > 0
-        ).T + STOCK_SCALING  # (L, T): products that are not zero
-        unit = 1.01 * (features * arithmetic.unit + (STOCK_SCALING + 2) * arithmetic.store)
+        scaling = scaling_roundings(layer)
+        features = (q_size > 0).astype(np.float64) @ (k_size > 0).T + scaling  # (L, T): products that are not zero
+        unit = 1.01 * (features * arithmetic.unit + (scaling + 2) * arithmetic.store)
         own = unit * (q_size @ k_size.T) + q_own @ k_size.T + q_size @ k_own.T  # (L, T)
         return [
             Keys(scores[row], v, own[row], v_own, moved[row], v_moved, self.variable_error, self.noise)

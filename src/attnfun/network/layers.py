@@ -270,3 +270,28 @@ def tokens_read(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
 
 
 LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, Softmax)}
+
+
+EXACT = 16
+"""Features of a head for which stock attention scales exactly."""
+MOST_FEATURES = 1024
+"""Features of stock attention that are not exceeded only for that."""
+
+
+def stock_size(layer: Attention) -> int:
+    """Features of one head of stock multi-head attention that holds the layer's keys, values, inputs and outputs.
+
+    Stock attention divides scores by the root of this size s, some kernels after multiplying queries and keys by
+    `s^(-1/4)` each. For s = 16 both are exact; any other power of four makes the first exact.
+    """
+    heads = layer.heads
+    needed = max(layer.key.shape[2], layer.value.shape[2], -(-layer.width_in // heads), -(-layer.width_out // heads))
+    size = 1
+    while size < needed:
+        size *= 4
+    return EXACT if 1 < size <= EXACT and heads * EXACT <= MOST_FEATURES else size
+
+
+def scaling_roundings(layer: Attention) -> int:
+    """Roundings that stock attention may add to a score by scaling queries and keys, two each where it is not exact."""
+    return 0 if stock_size(layer) in (1, EXACT) else 4

@@ -91,9 +91,9 @@ class Axis:
         """Weights at points of the line, (S,) -> (S, N)."""
         return self.tokens.weights((points - self.origin)[:, None])
 
-    def sizes(self, points: Floats) -> Floats:
-        """Absolute values that scores are the sums of, (S,) -> (S, N)."""
-        return self.tokens.sizes((points - self.origin)[:, None])
+    def roundings(self, points: Floats) -> Floats:
+        """About how many units of roundoff scores are off, (S,) -> (S, N)."""
+        return self.tokens.roundings((points - self.origin)[:, None])
 
     def solved(self, data: Floats) -> Floats:
         """Values of the tokens (N, C) for data at the samples (S, C)."""

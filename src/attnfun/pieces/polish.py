@@ -61,7 +61,7 @@ class Task:
         values = solved(weights, self.data, self.ridge, self.emphasis)
         output = weights @ values  # (S, C)
         at_samples = np.abs(output - self.data).max(axis=1)
-        rounding = float(self.costs.of(weights, tokens.sizes(self.samples), values).max())
+        rounding = float(self.costs.of(weights, tokens.roundings(self.samples), values).max())
         beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
         return Fit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
 

@@ -1,7 +1,8 @@
 """What rounding will cost, about, before a proof says so exactly: `certificates/rounding.py` at single points.
 
-Weights computed from scores of size L are off by about `(e + 8 L) u` of themselves, e for the exponential; the output
-then moves by that times the average distance of the values from it; and sums over K tokens round too.
+A weight is off by as many units of roundoff as its score's roundings and its exponential add up to; the output then
+moves by the average of that times the distance of the values from it; and each token whose weight can be seen costs two
+roundings of sums.
 """
 
 from __future__ import annotations
@@ -13,9 +14,6 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-LIGHT = 1e-9
-"""Weights below this do not count."""
-
 
 @dataclass(frozen=True)
 class Costs:
@@ -24,25 +22,24 @@ class Costs:
     unit: float
     exponential: float
     score: float
-    """For each unit of the products that make up a score."""
+    """For each unit of a score's roundings."""
     term: float
     """For each token of a sum."""
     result: float
 
-    def of(self, weights: Floats, sizes: Floats, values: Floats) -> Floats:
-        """Expected errors (S,) of heads with weights (S, N), sizes of scores (S, N) and values (N, C); O(S N C)."""
-        heavy = weights > LIGHT
-        relative = self.exponential + self.score * np.where(heavy, sizes, 0.0).max(axis=1)  # (S,)
+    def of(self, weights: Floats, roundings: Floats, values: Floats) -> Floats:
+        """Expected errors (S,) of heads with weights (S, N), roundings of scores (S, N), values (N, C); O(S N C)."""
+        heavy = weights > self.unit
+        moved = weights * (self.exponential + self.score * roundings)  # (S, N)
         output = weights @ values  # (S, C)
-        spread = np.stack(
-            [(weights * np.abs(v - y[:, None])).sum(axis=1) for v, y in zip(values.T, output.T, strict=True)]
-        )
-        spread, size = spread.max(axis=0), np.abs(output).max(axis=1)  # (S,)
-        return self.unit * (relative * spread + (self.term * heavy.sum(axis=1) + self.result) * (size + spread))
+        apart = [np.abs(v - y[:, None]) for v, y in zip(values.T, output.T, strict=True)]  # C of (S, N)
+        drawn = np.stack([(moved * far).sum(axis=1) for far in apart]).max(axis=0)  # (S,)
+        size = np.abs(output).max(axis=1) + np.stack([(weights * far).sum(axis=1) for far in apart]).max(axis=0)
+        return self.unit * (drawn + (self.term * heavy.sum(axis=1) + self.result) * size)
 
 
 COSTS = {
-    "float64": Costs(2.0**-53, exponential=16, score=8, term=2, result=6),
-    "float32": Costs(2.0**-24, exponential=40, score=8, term=2, result=6),
-    "bfloat16": Costs(2.0**-8, exponential=0, score=7, term=0, result=5),
+    "float64": Costs(2.0**-53, exponential=16, score=1, term=2, result=3),
+    "float32": Costs(2.0**-24, exponential=40, score=1, term=2, result=3),
+    "bfloat16": Costs(2.0**-8, exponential=0, score=3, term=0, result=5),
 }

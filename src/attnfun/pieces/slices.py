@@ -2,8 +2,12 @@
 
 A head of N tokens with a uniform mesh has scores of about γN²/8, and low precision cannot bear them. H heads, each with
 its own slice of the mesh variable, its own origin and N/H tokens and ghosts, have scores smaller by H². Outside its
-slice a head saturates. Values of all heads are solved jointly, for the rounded keys, so they need not
-agree at the cuts.
+slice a head saturates. Values of all heads are solved jointly, for the rounded keys, so they need not agree at the
+cuts.
+
+Two ways to meet at a cut. *Open* heads saturate at any value: each passes on what it has reached, which is cheap for a
+function that rises, but for one that swings many large constants are added up, and round. *Closed* heads end in a token
+of value zero: two neighbours share the function near a cut, at the cost of more spread values there.
 """
 
 from __future__ import annotations
@@ -17,19 +21,31 @@ import numpy.typing as npt
 
 from .lines import Axis, Search, representable
 from .potentials import Mesh
-from .rounding import COSTS
+from .rounding import COSTS, Costs
 from .solve import solved
 
 Floats = npt.NDArray[np.float64]
 
 HEADS = (1, 2, 3, 4, 6, 8, 12, 16)
-SIZES = (8, 10, 12, 16, 20, 24)
+SIZES = (9, 12, 16, 20)
 """Tokens of each head."""
-SHAPES = ((0.5, 1), (1.0, 2))
-"""Sharpness γ and ghosts."""
-RIDGE = 2.0
+MOST = 240
+"""Tokens of all heads."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How the tokens of a slice are laid out."""
+
+    gamma: float
+    ghosts: int
+    closed: bool
+
+
+SHAPES = (Shape(1.0, 2, False), Shape(0.7, 2, False), Shape(1.0, 3, True))
+RIDGE = 1.0
 """Penalty on values, in units of roundoff."""
-POINTS = 12
+POINTS = 8
 """Points a token; every other one is a check."""
 FEWEST_POINTS = 257
 
@@ -40,6 +56,7 @@ class Slices:
 
     axes: tuple[Axis, ...]
     constant: Floats  # (C,)
+    closed: bool
 
     @property
     def size(self) -> int:
@@ -49,37 +66,48 @@ class Slices:
     def solved(self, data: Floats) -> list[Floats]:
         """Values of the tokens of each axis (N_h, C) for data at the common samples (S, C)."""
         weights = np.hstack([axis.weights(axis.samples) for axis in self.axes])  # (S, ΣN_h)
-        values = solved(weights, data - self.constant, self.axes[0].ridge, np.ones(1))
-        return np.split(values, np.cumsum([axis.size for axis in self.axes])[:-1])
+        free, starts = np.ones(self.size, dtype=bool), np.cumsum([axis.size for axis in self.axes])[:-1]
+        if self.closed:
+            free[starts] = free[starts - 1] = False
+        values = np.zeros((self.size, data.shape[1]))
+        values[free] = solved(weights[:, free], data - self.constant, self.axes[0].ridge, np.ones(1))
+        return np.split(values, starts)
 
 
 def sliced(search: Search, dtype: str) -> tuple[Slices, float]:
     """The fewest tokens in slices that reach the search's aim, or the best found; and the error, rounding estimated."""
     best, error = _of(search, HEADS[0], SIZES[0], SHAPES[0], dtype)
     for heads, size in sorted(product(HEADS, SIZES), key=prod):
-        if error <= search.aim:
+        if error <= search.aim or heads * size > MOST:
             break
         fits = [_of(search, heads, size, shape, dtype) for shape in SHAPES]
         best, error = min((best, error), *fits, key=lambda fit: fit[1])
     return best, error
 
 
-def _of(search: Search, heads: int, size: int, shape: tuple[float, int], dtype: str) -> tuple[Slices, float]:
+def _of(search: Search, heads: int, size: int, shape: Shape, dtype: str) -> tuple[Slices, float]:
     points, values = search.sampled(max(FEWEST_POINTS, POINTS * heads * size))
     cuts = search.mesh.at(np.linspace(0.0, 1.0, heads + 1))  # (H+1,)
     axes = []
     for low, high in pairwise(cuts):
         mesh = Mesh.of(search.mesh.dense, float(low), float(high))
-        tokens = mesh.tokens(size, *shape)
+        tokens = mesh.tokens(size, shape.gamma, shape.ghosts)
         axis = Axis(mesh, tokens, mesh.origin, RIDGE * COSTS[dtype].unit, points[::2], np.ones(1))
         axes += representable((axis,), dtype)
-    slices = Slices(tuple(axes), (values.max(axis=0) + values.min(axis=0)) / 2)
-    found = slices.solved(values[::2])
-    costs, output, rounding, size_of = COSTS[dtype], slices.constant, 0.0, np.abs(slices.constant).max()
-    for axis, own in zip(axes, found, strict=True):
+    slices = Slices(tuple(axes), (values.max(axis=0) + values.min(axis=0)) / 2, shape.closed)
+    return slices, float((_errors(slices, points, values, COSTS[dtype])).max())
+
+
+def _errors(slices: Slices, points: Floats, values: Floats, costs: Costs) -> Floats:
+    """Errors at points (S,), with what rounding the input, the heads and their sum may add."""
+    outputs, rounding = [], 0.0
+    for axis, own in zip(slices.axes, slices.solved(values[::2]), strict=True):
         weights = axis.weights(points)
-        output = output + weights @ own
-        rounding = rounding + costs.of(weights, axis.sizes(points), own)
-        size_of = size_of + np.abs(weights @ own).max(axis=1)
-    rounding = rounding + costs.unit * (heads + 3) * size_of
-    return slices, float((np.abs(output - values).max(axis=1) + rounding).max())
+        outputs.append(weights @ own)
+        rounding = rounding + costs.of(weights, axis.roundings(points), own)
+    sizes = np.abs(np.stack(outputs)).max(axis=2)  # (H, S)
+    total = sizes.sum(axis=0) + np.abs(slices.constant).max()
+    added = costs.unit * (sizes > costs.unit * sizes.max(axis=0)).sum(axis=0) * total
+    slopes = np.abs(np.gradient(values, points, axis=0)).max(axis=1)
+    moved = costs.unit * np.abs(points) * slopes
+    return np.abs(sum(outputs, slices.constant) - values).max(axis=1) + rounding + added + moved

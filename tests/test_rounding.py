@@ -1,0 +1,101 @@
+"""Bounds on rounding, attacked: sums in hostile orders, heads in float32 against the same heads in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attnfun as af
+from attnfun.certificates.enclosure import Encloser
+from attnfun.certificates.rewriting import with_banks
+from attnfun.certificates.rounding import ARITHMETIC, OWN, linear_error
+from attnfun.constructions.heads import Head, assembled
+from attnfun.interval import Interval
+from attnfun.network import Network
+from attnfun.network.layers import scaling_roundings, stock_size
+from attnfun.network.network import rounded
+
+SINGLE = ARITHMETIC["float32"]
+
+
+def added(terms: np.ndarray, order: np.ndarray) -> float:
+    """A sum in float32, one term after the other."""
+    total = np.float32(0)
+    for term in terms[order]:
+        total = np.float32(total + term)
+    return float(total)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.floats(0, 12), st.sampled_from(["down", "up", "random", "signs"]))
+def test_sums_in_any_order_stay_within_their_bound(seed, count, decades, kind):
+    rng = np.random.default_rng(seed)
+    terms = (rng.uniform(0.5, 1, count) * 10 ** -rng.uniform(0, decades, count)).astype(np.float32)
+    terms *= rng.choice([-1, 1], count).astype(np.float32) if kind == "signs" else np.float32(1)
+    order = {"down": np.argsort(-np.abs(terms)), "up": np.argsort(np.abs(terms))}.get(kind, rng.permutation(count))
+    size = np.abs(terms).astype(np.float64)[None]
+    bound = linear_error(np.zeros((1, count, 2)), size, np.ones((count, 1)), np.zeros(1), SINGLE)[0, 0, OWN]
+    assert abs(added(terms, order) - terms.astype(np.float64).sum()) <= bound
+    assert bound <= 1.02 * count * SINGLE.unit * size.sum()
+
+
+def test_subtracting_an_origin_costs_one_rounding_of_the_result():
+    result = np.array([[1e-3]])
+    near = linear_error(np.zeros((1, 1, 2)), np.ones((1, 1)), np.eye(1), -np.ones(1), SINGLE, result)
+    assert near[0, 0, OWN] <= 1.02e-3 * SINGLE.unit + 4 * SINGLE.tiny
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_heads_in_float32_stay_within_the_bound_at_every_point(seed):
+    """Random heads, some of their tokens steep and far behind, several of them at once."""
+    rng = np.random.default_rng(seed)
+    count, number = int(rng.integers(2, 40)), int(rng.integers(1, 5))
+    heads = []
+    for _ in range(number):
+        centres = np.sort(rng.uniform(-1.2, 1.2, count))
+        sharp = 10 ** rng.uniform(0, 4)
+        slopes, offsets = sharp * centres, -sharp * centres**2 / 2
+        slopes[-1], offsets[-1] = 10 ** rng.uniform(0, 7), -(10 ** rng.uniform(7.2, 8))  # never in play
+        origin = rng.uniform(-1, 1, 1)
+        values = rng.normal(size=(count, 1)) * 10 ** rng.uniform(-2, 2)
+        heads.append(Head(np.eye(1), origin, slopes[:, None], offsets + slopes * origin, values))
+    layers = tuple(rounded(layer, "float32") for layer in assembled(heads, np.zeros(1), 1, ()))
+    network = Network(layers, 1, "float32")
+    points = rng.uniform(-1, 1, 400).astype(np.float32).astype(np.float64)
+    encloser = Encloser(network)
+    starts = encloser.start()
+    focus = tuple(layer.take(np.zeros(len(points), dtype=np.int64)) for layer in starts)
+    region, focus = encloser(Interval(points[:, None, None]), focus)
+    for _ in range(2):  # tails pass from box to box
+        region, focus = encloser(Interval(points[:, None, None]), focus)
+    bound = region.error[:, 0, 0, OWN]
+    batch = points[:, None].astype(np.float32)
+    from attnfun.backends.numpy import run
+    from attnfun.backends.torch import to_torch
+
+    exact = Network(layers, 1, "float64")
+    truth = run(exact, points[:, None, None]).reshape(-1)
+    import torch
+
+    with torch.no_grad():
+        stock = to_torch(network, (1,), ())(torch.tensor(batch)).numpy().reshape(-1)
+    for values in (run(network, batch[:, :, None]).reshape(-1), stock):
+        assert (np.abs(values - truth) <= bound + 1e-12 * np.abs(truth).max()).all()
+
+
+def test_stock_attention_scales_exactly_where_the_proof_says_so():
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-3, construction="spectral", dtype="float32")
+    (layer,) = net.network.attention
+    assert stock_size(layer) == 16
+    assert scaling_roundings(layer) == 0
+    assert net.to_torch().layers[-1].attention.head_dim == 16
+
+
+def test_a_proof_by_another_form_scales_no_more_exactly_than_the_network():
+    net = af.compile(
+        "x*y", {"x": (0, 1), "y": (0, 1)}, 0.3, construction="softmax-readout", dtype="float32", proof=False
+    )
+    emitted, proved = net.network.attention[0], with_banks(net.network).attention[0]
+    assert scaling_roundings(proved) >= scaling_roundings(emitted)
