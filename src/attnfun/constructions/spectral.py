@@ -31,8 +31,9 @@ import numpy.typing as npt
 from ..errors import InputError
 from ..network import Network
 from ..network.network import rounded
+from ..pieces.densities import declared, mesh_of
 from ..pieces.kinks import kinks
-from ..pieces.lines import Axis, Search, representable
+from ..pieces.lines import FEWEST_POINTS, Axis, Search, representable
 from ..pieces.parts import Part, parts_of
 from ..pieces.singularities import Line, survey
 from ..pieces.slices import Slices, sliced
@@ -98,7 +99,7 @@ class SpectralConstruction(Construction):
     name: ClassVar[str] = "spectral"
     theorem: ClassVar[str] = "solved values on a polished Bregman bank (attnfun)"
     treats_tokens_alone: ClassVar[bool] = True
-    options: ClassVar[frozenset[str]] = frozenset({"tokens"})
+    options: ClassVar[frozenset[str]] = frozenset({"tokens", "density"})
     bears_rounding: ClassVar[bool] = True
 
     def serves(self, target: Target) -> bool:
@@ -155,6 +156,7 @@ class _Planner:
 
     def __init__(self, target: Target, wish: Wish) -> None:
         self.target, self.tokens = target, None
+        self.densities = declared(wish.options["density"], target.domain) if "density" in wish.options else {}
         if wish.aim is None:
             self.tokens = _asked(wish)
             sample = target.values(target.domain.sample(LINES, np.random.default_rng(0)))
@@ -166,7 +168,7 @@ class _Planner:
     @cached_property
     def searches(self) -> list[tuple[Summand, list[Search]]]:
         """The pieces of all parts, with a search for each coordinate."""
-        pieces = [piece for part in parts_of(self.target, UNSEEN * self.aim) for piece in self.pieces(part)]
+        pieces = [piece for part in self.parts() for piece in self.pieces(part)]
         aims = [self.aim * SHARES[piece.part.rank - 1] / len(pieces) for piece in pieces]
         return [
             (piece, [self.search(piece.part, k, aim, len(pieces)) for k in range(piece.part.rank)])
@@ -197,6 +199,10 @@ class _Planner:
                 slices, finer = sliced(searches[0], self.dtype)
                 whole, error = (replace(piece, slices=slices), finer) if finer < error else (whole, error)
             yield whole, error / SHARES[piece.part.rank - 1]
+
+    def parts(self) -> list[Part]:
+        """Densities are declared along axes, so that there are no other lines then."""
+        return parts_of(self.target, UNSEEN * self.aim, lines=not self.densities)
 
     def pieces(self, part: Part) -> list[Summand]:
         """A part along one line is cut at its corners; f = Σ_k f_k(clip(u, t_k, t_{k+1})) - Σ_k f(t_k)."""
@@ -236,10 +242,16 @@ class _Planner:
 
     def search(self, part: Part, axis: int, aim: float, pieces: int) -> Search:
         """The search for a bank along one coordinate that reaches `aim`."""
-        line = self.line(part, axis)
-        seen = survey(line, float(part.low[axis]), float(part.high[axis]), aim)
-        ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / seen.scale
-        return Search(line, seen.mesh(), aim, self.dtype, ridge, alone=part.rank == 1)
+        line, low, high = self.line(part, axis), float(part.low[axis]), float(part.high[axis])
+        density = self.densities.get(int(np.argmax(part.project[axis])))
+        if density is None:
+            seen = survey(line, low, high, aim)
+            mesh, scale = seen.mesh(), seen.scale
+        else:
+            mesh = mesh_of(density, low, high)
+            scale = float(np.abs(line(mesh.points(FEWEST_POINTS))).max()) or 1.0
+        ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / scale
+        return Search(line, mesh, aim, self.dtype, ridge, alone=part.rank == 1)
 
 
 def _asked(wish: Wish) -> int:

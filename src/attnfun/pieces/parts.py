@@ -50,8 +50,11 @@ class Part:
         return target.values(np.clip(rows, low, high)) - self.constant
 
 
-def parts_of(target: Target, visible: float) -> list[Part]:
-    """Summands that together differ from the target by about `visible` at most, as far as samples tell."""
+def parts_of(target: Target, visible: float, *, lines: bool = True) -> list[Part]:
+    """Summands that together differ from the target by about `visible` at most, as far as samples tell.
+
+    Without `lines`, directions other than the axes are not looked for.
+    """
     domain = target.domain
     low, high = domain.lo.ravel(), domain.hi.ravel()
     anchor = low + (high - low) / 2
@@ -60,7 +63,7 @@ def parts_of(target: Target, visible: float) -> list[Part]:
     for number, group in enumerate(_groups(target, visible)):
         constant = np.zeros_like(at_anchor) if number == 0 else at_anchor
         part = _along_axes(group, low, high, anchor, constant)
-        line = _along_a_line(target, group, low, high, anchor, constant) if len(group) > 1 else None
+        line = _along_a_line(target, group, low, high, anchor, constant) if lines and len(group) > 1 else None
         parts.append(line if line is not None and _agree(target, part, line, visible) else part)
     return parts
 
