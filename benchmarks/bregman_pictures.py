@@ -38,11 +38,11 @@ def potentials_and_cells() -> None:
         scores, weights = tokens.scores(POINTS[:, None] - mesh.origin), tokens.weights(POINTS[:, None] - mesh.origin)
         above.plot(POINTS, scores, lw=0.7)
         above.plot(POINTS, scores.max(axis=1), "k", lw=2)
-        above.set(title=f"tangents of φ, {name}", ylim=(scores.max(axis=1).min() - 3, scores.max() + 1))
+        above.set(title=f"tangents of φ: {name}", ylim=(scores.max(axis=1).min() - 3, scores.max() + 1))
         below.plot(POINTS, weights)
         for place in POINTS[1:][np.diff(scores.argmax(axis=1)) != 0]:
             below.axvline(place, color="k", lw=0.4)
-        below.set(title="their softmax, and the cells where each leads", xlabel="x")
+        below.set(title="their softmax and its cells", xlabel="x")
     figure.savefig(IMAGES / "bregman_cells.png", dpi=100)
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import attnfun as af
 from attnfun.domain import as_box
 from attnfun.pieces.banks import bank_for
+from attnfun.pieces.densities import declared, mesh_of
 from attnfun.pieces.kinks import kinks
 from attnfun.pieces.least_squares import least_squares
 from attnfun.pieces.parts import parts_of
@@ -122,6 +123,35 @@ def test_float32_is_proved_to_two_parts_in_a_million():
     assert net.network.heads > 1
     points = net.domain.sample(20_000, np.random.default_rng(0))[:, 0]
     assert np.abs(net(points) - 1 / (1 + 25 * points**2)).max() <= net.certificate.bound <= 2e-6
+
+
+@pytest.mark.parametrize("density", ["1/(0.02 + abs(x))", lambda x: 1 / (0.02 + np.abs(x)), [1.0, 9.0, 1.0]])
+def test_a_density_can_be_declared(density):
+    net = af.compile("1/(1 + 25*x**2)", {"x": (-1, 1)}, 1e-4, options={"density": density})
+    assert net.construction == "spectral"
+    assert net.certificate.proved
+    assert net.network.tokens <= 12
+
+
+def test_a_declared_density_draws_the_mesh():
+    mesh = mesh_of(declared("1/(1e-4 + abs(x - 0.3))", as_box({"x": (-1, 1)}))[0], -1, 1)
+    points = mesh.points(101)
+    assert (np.abs(points - 0.3) < 0.01).sum() > 20
+
+
+@pytest.mark.parametrize(
+    ("density", "words"),
+    [
+        ("x", "positive everywhere; got -1 at x = -1"),
+        ("[x, x]", "one number a point"),
+        (3, "a formula, a function, or at least 2 numbers"),
+        ({"y": "1"}, r"one of x; got \['y'\]"),
+        ("import os", "formula"),
+    ],
+)
+def test_a_density_that_cannot_be_used_is_refused(density, words):
+    with pytest.raises(af.InputError, match=words):
+        af.compile("sin(x)", {"x": (-1, 1)}, 1e-4, options={"density": density})
 
 
 def test_a_size_can_be_asked_for():
