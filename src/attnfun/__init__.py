@@ -6,17 +6,22 @@
 True
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
-from .certificates import Certificate, Progress
-from .compiled import Compiled, load
-from .domain import Box
-from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
-from .pieces.partition import Partition, partition
-from .pipeline import compile
-from .targets import MaxAffine, Samples, Status, TruncatedLinear
-from .targets.regions import Points, Region
+
+if TYPE_CHECKING:
+    from . import incontext
+    from .certificates import Certificate, Progress
+    from .compiled import Compiled, load
+    from .domain import Box
+    from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
+    from .pieces.partition import Partition, partition
+    from .pipeline import compile
+    from .regressor import AttentionRegressor
+    from .targets import MaxAffine, Samples, Status, TruncatedLinear
+    from .targets.regions import Points, Region
 
 __all__ = [
     "AttentionRegressor",
@@ -44,13 +49,29 @@ __all__ = [
     "partition",
 ]
 
+_HOMES = {
+    "certificates": ("Certificate", "Progress"),
+    "compiled": ("Compiled", "load"),
+    "domain": ("Box",),
+    "errors": ("AttnfunError", "FileFormatError", "InputError", "MissingExtra", "ProofFailed", "ToleranceNotMet"),
+    "pieces.partition": ("Partition", "partition"),
+    "pipeline": ("compile",),
+    "regressor": ("AttentionRegressor",),
+    "targets": ("MaxAffine", "Samples", "Status", "TruncatedLinear"),
+    "targets.regions": ("Points", "Region"),
+}
+
 
 def __getattr__(name: str) -> Any:
-    """`af.incontext` and `af.AttentionRegressor` need scikit-learn: they are imported when they are first used."""
-    import importlib
-
+    """Names are imported when they are first used: `import attnfun` takes no time, some need scikit-learn."""
     if name == "incontext":
-        return importlib.import_module(".incontext", __name__)
-    if name == "AttentionRegressor":
-        return importlib.import_module(".regressor", __name__).AttentionRegressor
+        return import_module(".incontext", __name__)
+    for home, names in _HOMES.items():
+        if name in names:
+            globals()[name] = value = getattr(import_module(f".{home}", __name__), name)
+            return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

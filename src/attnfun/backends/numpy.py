@@ -125,11 +125,25 @@ def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
 
 
 def project(X: Array, weight: Array, bias: Array | None = None) -> Array:
-    """`X weight + bias` over the last axis, one input feature at a time; (..., d) -> (..., m)."""
-    out = np.zeros((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
-    for feature in np.flatnonzero(weight.any(axis=1)):
-        out += X[..., feature, None] * weight[feature]
-    return out if bias is None else out + bias
+    """`X weight + bias` over the last axis, one input feature at a time; (..., d) -> (..., m).
+
+    Most weights of most maps are zero: then one nonzero weight at a time is faster, and the sums are the same.
+    """
+    rows, columns = np.nonzero(weight)
+    if len(rows) > 2 * weight.shape[1]:
+        out = np.zeros((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
+        for feature in np.flatnonzero(weight.any(axis=1)):
+            out += X[..., feature, None] * weight[feature]
+        return out if bias is None else out + bias
+    sums: list[Array | None] = [None] * weight.shape[1]
+    for feature, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        product, before = X[..., feature] * weight[feature, column], sums[column]
+        sums[column] = product if before is None else before + product
+    out = np.empty((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
+    for column, total in enumerate(sums):
+        constant = 0 if bias is None else bias[column]
+        out[..., column] = constant if total is None else total if constant == 0 else total + constant
+    return out
 
 
 def score(q: Array, keys: Array) -> Array:

@@ -1,7 +1,7 @@
 """RUN, quickly: banks of memory tokens recognised from the weights, and evaluated without asking every token."""
 
 from .allowance import allowance_for
-from .evaluator import Evaluator, evaluator
-from .gradient import gradient
+from .evaluators import Evaluator, evaluator
+from .gradients import gradient
 
 __all__ = ["Evaluator", "allowance_for", "evaluator", "gradient"]

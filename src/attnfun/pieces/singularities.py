@@ -127,11 +127,12 @@ def _at_end(line: Line, end: float, poles: Complexes, width: float, aim: float) 
 
 
 def _rational(points: Floats, values: Floats, tolerance: float) -> AAA:
+    """A rational fit. Spurious poles stay: `_genuine` drops them, and removing them would load all of scipy.stats."""
     from scipy.interpolate import AAA
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return AAA(points, values, rtol=tolerance, max_terms=TERMS)
+        return AAA(points, values, rtol=tolerance, max_terms=TERMS, clean_up=False)
 
 
 def _genuine(fit: AAA, low: float, high: float, visible: float) -> Complexes:

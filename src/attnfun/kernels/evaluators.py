@@ -152,17 +152,19 @@ def attended(step: Step, X: Array) -> Array:
     """An attention layer on a block (b, n, d): banks for memory tokens, data tokens added as they are."""
     layer, weights, asking = step.layer, step.weights, step.weights["asking"]
     assert isinstance(layer, Attention)  # noqa: S101 - only attention has banks
+    every = len(asking) == X.shape[1]
     out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
     for ask in step.asks:
-        members, head = ask.asking, ask.head
-        tokens = X if len(members) == X.shape[1] else X[:, members]  # (b, a, d)
-        q = plain.project(tokens, weights["query"][head], weights["query_bias"][head])  # (b, a, k)
+        members, head = slice(None) if len(ask.asking) == X.shape[1] else ask.asking, ask.head
+        q = plain.project(X[:, members], weights["query"][head], weights["query_bias"][head])  # (b, a, k)
         found = ask.bank(ask.queries(q))
         mean = _with_data(found, q, X, weights, head) if layer.attends_data else found.mean.reshape(*q.shape[:2], -1)
-        out[:, members] += plain.project(mean.astype(X.dtype), weights["output"][head])
-    out[:, asking] += weights["output_bias"]
+        out[:, members] += plain.project(mean.astype(X.dtype, copy=False), weights["output"][head])
+    where = slice(None) if every else asking
+    if weights["output_bias"].any():
+        out[:, where] += weights["output_bias"]
     if layer.residual:
-        out[:, asking] += X[:, asking]
+        out[:, where] += X[:, where]
     return out
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ..backends import numpy as plain
 from ..network import Affine, Attention, Softmax
 from .banks import Moments
-from .evaluator import Evaluator, Step, attended, shares
+from .evaluators import Evaluator, Step, attended, shares
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
