@@ -229,7 +229,25 @@ def test_one_gradient_or_many_and_single_variables():
         net.grad(2.0)
 
 
-def test_nothing_is_compiled_or_loaded_before_the_first_call():
-    code = "import sys, attnfun as af; af.compile('sin(x)', (0, 1), 0.1); print('numba' in sys.modules)"
+def test_a_product_needs_no_keys():
+    """Its tokens are its axes and values: 10^6 of them here, 10^8 in benchmarks/kernels.py."""
+    centres = np.linspace(-1, 1, 100)
+    axis = Axis.of(2500 * centres, -1250 * centres**2, tail=1e-9)
+    values = np.einsum("i,j,k->ijk", np.sin(centres), np.cos(centres), np.exp(centres)).reshape(-1, 1)
+    bank = Product.of((axis, axis, axis), values)
+    queries = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    factors = []
+    for k, function in enumerate((np.sin, np.cos, np.exp)):
+        line = Tokens(2500 * centres[:, None], -1250 * centres**2, function(centres)[:, None])
+        factors.append(dense_average(line, queries[:, k : k + 1])[:, 0])
+    assert bank.asked < 30**3
+    assert np.abs(bank(queries).mean[:, 0] - np.prod(factors, axis=0)).max() <= 3e-9 * np.ptp(values)
+
+
+def test_nothing_is_compiled_or_loaded_before_it_is_used():
+    code = (
+        "import sys, attnfun as af; early = 'numpy' in sys.modules;"
+        "af.compile('sin(x)', (0, 1), 0.1); print(early, 'numba' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "False False"

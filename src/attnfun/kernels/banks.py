@@ -10,9 +10,9 @@ What a bank is good for is read off its weights, never from how the network was 
 **What may be dropped.** Let `y` be the real average at the query as computed, and osc the spread of the values.
 Leaving out tokens that carry a share λ of the mass moves the average by at most `λ osc`. Changing scores by at most ρ
 moves it by at most `(e^{2ρ} - 1) osc`. Both, and the rounding of the loop, must fit into the `room` of the bank;
-the certificate accounts for it as its part `windows`. Without room nothing is changed: a line leaves out masses below
-2⁻¹⁰²⁰ at most, which the rounding part of the certificate covers, and it covers the loops too, which compute the same
-scores, exponentials and sums as dense attention.
+the certificate accounts for it as its part `windows`. (On a line only λ counts: scores, weights and sums over a window
+are those of dense attention, and the certificate's rounding part covers them.) Without room nothing is changed: a line
+leaves out masses below 2⁻¹⁰²⁰ at most, and streams leave out nothing; the rounding part covers both.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ SMALL = 32
 LARGEST_TAIL = 2.0**-10
 """More than this share of the mass is never dropped."""
 GUARD = 16
-"""Units of roundoff charged to each score and weight of a factored bank."""
+"""Units of roundoff charged to each score and weight."""
+SURE = 0.03
+"""Weights of a line that are off by less than this factor: what is dropped of the computed mass is then at most 1.1
+times what is dropped of the real one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,13 +227,14 @@ class Listed:
 Bank = Product | Stream | Listed
 
 
-def recognised(tokens: Tokens, room: float, low: Floats | None, high: Floats | None) -> Bank:
-    """The bank for these tokens, with `room` for errors, and queries that stay in [low, high] where that is known."""
-    rank = tokens.slopes.shape[1]
-    if rank == 1 and room <= 0:
-        return Product.line(tokens, FLUSHED)
-    if room > 0 and rank >= 1 and low is not None and high is not None:
-        reach = np.maximum(np.abs(low), np.abs(high))  # (r,)
+def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
+    """The bank for these tokens, with `room` for errors, and queries that are expected in [low, high]."""
+    rank, reach = tokens.slopes.shape[1], np.maximum(np.abs(low), np.abs(high))  # (r,)
+    if rank == 1:
+        tail = min(room / max(1.1 * tokens.osc, 1e-300), LARGEST_TAIL)
+        sure = _score_doubt(tokens.offsets, tokens.slopes, reach) < SURE
+        return Product.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
+    if room > 0 and rank > 1:
         merged = tokens.merged()
         found = _product(merged, room, reach)
         if found is not None:
@@ -268,7 +272,12 @@ def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
 
 def _own_error(offsets: Floats, slopes: Floats, reach: Floats, values: Floats, terms: int) -> float:
     """Rounding in the loops, against real arithmetic, for queries up to `reach`: of scores and weights, of sums."""
-    size = float((np.abs(slopes).max(axis=0) * reach).sum() + len(reach) * np.abs(offsets).max())
-    weights = expm1(min(2 * GUARD * UNIT * (size + len(reach)), 1.0))
+    weights = expm1(min(2 * _score_doubt(offsets, slopes, reach), 1.0))
     osc, most = float(np.ptp(values, axis=0).max(initial=0.0)), float(np.abs(values).max(initial=0.0))
     return weights * osc + 1.1 * (2 * terms + 8) * UNIT * most
+
+
+def _score_doubt(offsets: Floats, slopes: Floats, reach: Floats) -> float:
+    """How far the logarithm of a computed weight may be off, for queries up to `reach`."""
+    size = float((np.abs(slopes).max(axis=0) * reach).sum() + len(reach) * np.abs(offsets).max())
+    return GUARD * UNIT * (size + len(reach))
