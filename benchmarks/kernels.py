@@ -283,7 +283,8 @@ def limits() -> list[str]:
         "",
         "## Roofline",
         "",
-        f"In turns of about a millisecond, the best counts: one processor did {speeds[0]:.1e} multiply-adds/s on numbers in its first cache "
+        "In turns of about a millisecond, the best counts: one processor did "
+        f"{speeds[0]:.1e} multiply-adds/s on numbers in its first cache "
         f"({8 * speeds[0] / 1e9:.0f} GB/s) and {speeds[1]:.1e}/s on numbers in main memory "
         f"({8 * speeds[1] / 1e9:.1f} GB/s), one load each. A query of the 46³ bank asks "
         f"{' x '.join(map(str, widths))} = {asked} tokens at most, one load and one multiply-add each "
