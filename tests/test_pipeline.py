@@ -217,6 +217,7 @@ def test_an_estimate_says_what_it_is_worth():
     (note,) = net.certificate.assumptions
     assert "random points that the construction has not seen" in note
     assert "confidence 99.9%" in note
+    assert net.certificate.recheck().as_dict() == net.certificate.as_dict()
 
 
 def test_axes_get_tokens_by_how_much_the_target_varies():

@@ -154,7 +154,7 @@ class Certificate:
         return replace(self, bound=bound, parts={**self.parts, "windows": self.allowance + allowance})
 
     def recheck(self, target: object = None, engine: str = "interval", *, effort: Effort | None = None) -> Certificate:
-        """Prove the bound again from the network's weights; ProofFailed if that does not succeed.
+        """Prove the bound again from the network's weights, or estimate it again; ProofFailed if that does not succeed.
 
         A function whose code is not in the file must be given as `target`; `effort` says how the proof is run. The
         engine "interval" proves everything again. The engine "arb" shares no arithmetic with it and proves the
@@ -176,7 +176,9 @@ class Certificate:
                 remedy=f"Pass it: certificate.recheck(target={'[f, None]' if claim.parts else 'f'}).",
             )
         goal = (self.bound - self.allowance) * (1 + 1e-14)
-        again = certify(claim, goal, norm=self.norm, seed=self.seed, effort=effort).allowing(self.allowance)
+        proof = self.status is not Status.ESTIMATED
+        again = certify(claim, goal, norm=self.norm, proof=proof, seed=self.seed, effort=effort)
+        again = again.allowing(self.allowance)
         if again.bound > self.bound * (1 + 1e-12) or again.status is not self.status:
             raise ProofFailed(
                 f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again",
