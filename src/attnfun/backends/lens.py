@@ -260,7 +260,7 @@ class Model:
             start[some, places] = numbers
         read = np.zeros((len(self.last), width))
         read[np.arange(len(self.last)), self.last] = 1.0
-        named = {"start": start, "unembed.weight": read}
+        named: dict[str, Array] = {"start": start, "unembed.weight": read}
         for number, block in enumerate(self.blocks):
             own = {name: np.zeros((width, self.heads, self.size)) for name in "qkv"}  # (D, H, k)
             own |= {f"{name}_bias": np.zeros((self.heads, self.size)) for name in "qkv"}  # (H, k)
