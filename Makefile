@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
 
-.PHONY: demo test lint lens soak clean
+.PHONY: demo test coverage lint lens soak clean
 
 demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	mkdir -p out
@@ -13,6 +13,9 @@ demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	@echo "The picture is in out/demo.png"
 
 test: $(VENV)/dev lint ## everything that must hold
+	$(BIN)/pytest -n auto
+
+coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
 	$(BIN)/pytest -n auto --cov --cov-report=term
 
 lens: $(VENV)/lens ## tests that need transformer-lens, which is large

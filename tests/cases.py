@@ -213,6 +213,13 @@ CASES = [
         constructions=("circuit",),
     ),
     Case(
+        "one direction of three",
+        "sin(3*(x + 2*y - z)) + x",
+        dict.fromkeys("xyz", (-0.5, 0.5)),
+        0.1,
+        constructions=("subspace",),
+    ),
+    Case(
         "circuit at an edge",
         "e + sqrt((a - b)**2 + (c - d)**2)",
         dict.fromkeys("abcde", (0, 1)),

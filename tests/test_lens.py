@@ -70,7 +70,7 @@ def by_formula(network: Network, X: np.ndarray) -> np.ndarray:
     return ends("after", (stream @ weights["unembed.weight"].T)[:, : description["data_tokens"]])
 
 
-SERVED = {name: case for case in reversed(CASES) if case.status == "proved" for name in case.constructions}
+SERVED = {name: case for case in reversed(CASES) for name in case.constructions if name in REGISTRY}
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -79,7 +79,7 @@ def test_every_construction_fits_the_architecture(name, compiled):
     rows = net.domain.sample(20, np.random.default_rng(1))
     X = rows.reshape(len(rows), *net.network.shape_in)
     expected = reference(net.network, X)
-    room = net.certificate.parts["rounding"] + 1e-11 * (1 + np.abs(expected).max())
+    room = net.certificate.parts.get("rounding", 0.0) + 1e-11 * (1 + np.abs(expected).max())
     assert np.abs(by_formula(net.network, X) - expected).max() <= room
 
 

@@ -31,6 +31,8 @@ MARGIN = 0.9
 """The first network is planned for this fraction of eps, so that the proof has room."""
 LEAST_TIME = 0.01
 """Seconds that a last attempt gets when the time limit is over."""
+CLOSEST = 0.02
+"""No aim is closer than this fraction of the tolerance while networks stay as large as they are."""
 STALLED = 0.95
 """If the error found falls by less than this factor from one attempt to the next, more tokens do not help."""
 
@@ -241,7 +243,9 @@ def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: 
         raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
     if ask.time_left <= LEAST_TIME:
         raise _missed(ask, result, f"The time limit of {ask.effort.time_limit:g} s was reached: allow more")
-    if last is not None and certificate.found > max(eps, STALLED * last.certificate.found):
+    larger = last is not None and result.network.tokens > last.network.tokens
+    tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
+    if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
         limits = f"it is at the limits of {ask.dtype}, or the target jumps somewhere"
         raise _missed(ask, result, f"The error does not fall with more tokens: {limits}")
     aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
