@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -182,6 +183,27 @@ def test_black_boxes_of_many_variables_show_their_structure(function, size, chos
     assert net.certificate.status is af.Status.ESTIMATED
     rows = np.random.default_rng(5).uniform(-1, 1, (200, size))
     assert np.abs(net(rows) - opaque(function)(rows)).max() <= 1e-3
+
+
+def test_a_black_box_is_asked_once_a_point_and_the_count_is_shown():
+    seen = []
+
+    def simulator(points):
+        seen.extend(map(tuple, points.tolist()))
+        return np.array([np.sin(3 * x) * y for x, y in points])
+
+    net = af.compile(simulator, [(-1, 1)] * 2, 1e-3)
+    calls = len(seen)
+    assert net.summary().figures["evaluations"] == len(set(seen)) == calls - 3  # the first calls learn the shape
+    assert "evaluations" in str(net.summary())
+    with ThreadPoolExecutor(2) as workers:
+        shared = af.compile(simulator, [(-1, 1)] * 2, 1e-3, executor=workers)
+    assert shared.certificate.as_dict() == net.certificate.as_dict()
+
+
+def test_workers_must_know_the_function():
+    with ProcessPoolExecutor(1) as workers, pytest.raises(af.InputError, match="workers can import"):
+        af.compile(lambda p: np.array([max(x, 0.1) for (x,) in p]), [(-1, 1)], 0.1, executor=workers)
 
 
 def sigmoid_gate(X):

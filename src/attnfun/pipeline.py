@@ -76,7 +76,8 @@ def compile(
     outside : what calls do with points outside the domain: "raise", "clip" or "allow".
     seed : for the points that are sampled. Equal calls give equal results.
     progress : called with a `Progress` after each round of a proof.
-    executor : any `concurrent.futures.Executor` to share the work of a proof; the result is the same.
+    executor : any `concurrent.futures.Executor` to share the work of a proof and the calls of a black box; the result
+        is the same.
     checkpoint : a folder where an interrupted proof leaves its state; the same call goes on from it.
 
     Raises
@@ -92,7 +93,7 @@ def compile(
     """
     effort = Effort(time_limit, progress, executor, checkpoint)
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
-    goal = as_target(target, as_box(getattr(target, "domain", None) if domain is None else domain), lipschitz)
+    goal = as_target(target, as_box(getattr(target, "domain", None) if domain is None else domain), lipschitz, executor)
     ask = ask.fitted(goal)
     goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
     refuse_defects(goal, ask.largest_jump)
@@ -225,7 +226,7 @@ def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0)
         eps=ask.eps,
         a_priori=plan.a_priori * scale,
         paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
-        figures=plan.figures,
+        figures=plan.figures | ({} if target.evaluations is None else {"evaluations": float(target.evaluations)}),
         paper_tokens=None if ask.eps is None else theorem.paper_tokens(target, plan, ask.eps),
         outside=ask.outside,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -36,11 +37,12 @@ __all__ = [
 ]
 
 
-def as_target(target: object, domain: Box, lipschitz: float | None = None) -> Target:
+def as_target(target: object, domain: Box, lipschitz: float | None = None, executor: Executor | None = None) -> Target:
     """Read a target as users write it: a text, a Python function, or a target already made.
 
     A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is
-    tried on intervals first; if that has no meaning, only an estimate is possible.
+    tried on intervals first; if that has no meaning, only an estimate is possible. Black boxes are called by the
+    workers of `executor`, if there is one.
     """
     if lipschitz is not None and not (isinstance(lipschitz, int | float) and 0 <= lipschitz < math.inf):
         raise InputError("lipschitz must be a finite number >= 0", got=repr(lipschitz))
@@ -57,11 +59,11 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None) -> Ta
         raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
     function = PythonFunction(target, domain)
     if lipschitz is not None:
-        return Lipschitz(function, float(lipschitz), domain, function.output_shape)
+        return Lipschitz(function, float(lipschitz), domain, function.output_shape, executor=executor)
     try:
         function.on_intervals(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
     except (Untraceable, TypeError, AttributeError, ValueError, IndexError) as reason:
-        return BlackBox(function, str(reason))
+        return BlackBox(function, str(reason), executor)
     return Traced(function)
 
 

@@ -77,6 +77,11 @@ class Target(ABC):
         return False
 
     @property
+    def evaluations(self) -> int | None:
+        """Points at which a black box was called; None for targets that cost nothing to call."""
+        return None
+
+    @property
     def outputs(self) -> int:
         """Number of real outputs, m."""
         return prod(self.output_shape)

@@ -8,6 +8,7 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from ..interval import Interval, Jet, Truth, Untraceable, as_interval
 from ..interval.directed import above, below
 from ..interval.jets import as_jet
 from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
+from .evaluations import Evaluations
 from .expression import LIBRARY_ASSUMPTION, Expression
 from .tokenwise import acts_on_each_token
 from .tracing import traced
@@ -165,15 +167,21 @@ class BlackBox(Target):
 
     status = Status.ESTIMATED
 
-    def __init__(self, function: PythonFunction, reason: str) -> None:
+    def __init__(self, function: PythonFunction, reason: str, executor: Executor | None = None) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
+        self.ask = Evaluations(function, self.domain.size, self.outputs, executor)
         self.assumptions = (
             f"{function.name} could not be traced ({reason}): declare lipschitz= for a conditional certificate",
         )
 
     def values(self, rows: Floats) -> Floats:
-        """Call the function."""
-        return refuse_nonfinite(self, rows, self.function(rows))
+        """Call the function where it was not called yet."""
+        return refuse_nonfinite(self, rows, self.ask(rows))
+
+    @property
+    def evaluations(self) -> int:
+        """Points at which it was called."""
+        return self.ask.count
 
     def enclose(self, boxes: Interval) -> Interval:
         """There is no way."""
@@ -201,6 +209,7 @@ class Lipschitz(Target):
         output_shape: tuple[int, ...],
         samples: tuple[Floats, Floats] | None = None,
         name: str = "",
+        executor: Executor | None = None,
     ) -> None:
         self.function, self.constant, self.domain, self.output_shape = (
             function,
@@ -216,15 +225,21 @@ class Lipschitz(Target):
         points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
         self.points, self.sampled = points, values  # (S, D), (S, m)
         self._tree: Any = None
+        self.ask = None if function is None else Evaluations(function, domain.size, self.outputs, executor)
 
     def values(self, rows: Floats) -> Floats:
-        """Call the function and remember what it said."""
-        if self.function is None:
+        """Call the function where it was not called yet, and remember what it said."""
+        if self.ask is None:
             raise Unanswerable
-        values = refuse_nonfinite(self, rows, self.function(rows))
-        self.points, self.sampled = np.vstack([self.points, rows]), np.vstack([self.sampled, values])
-        self._tree = None
+        values = refuse_nonfinite(self, rows, self.ask(rows))
+        if self.ask.count > len(self.points):
+            self.points, self.sampled, self._tree = self.ask.points, self.ask.values, None
         return values
+
+    @property
+    def evaluations(self) -> int:
+        """Points at which it was called."""
+        return len(self.points)
 
     def enclose(self, boxes: Interval) -> Interval:
         """Intersect the cones of the nearest samples; O(log S) a box."""
