@@ -37,7 +37,7 @@ $(VENV)/plain: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet $(CONSTRAINED) -e '.[dev]' torch==2.13.0
+	$(BIN)/pip install --quiet --no-compile $(CONSTRAINED) -e '.[dev]' torch==2.13.0
 	touch $@
 
 $(VENV)/lens: $(VENV)/dev

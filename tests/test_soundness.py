@@ -32,10 +32,15 @@ def by_dense(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
     return dense(net.network, rows.reshape(len(rows), *net.network.shape_in)).reshape(len(rows), -1)
 
 
+@lru_cache(maxsize=1)
+def torch_module(net: af.Compiled) -> torch.nn.Module:
+    return net.to_torch()
+
+
 def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
-    module, dtype = net.to_torch(), getattr(torch, net.network.dtype)
+    dtype = getattr(torch, net.network.dtype)
     with torch.no_grad():
-        return module(torch.tensor(net.domain.unflatten(rows), dtype=dtype)).numpy().reshape(len(rows), -1)
+        return torch_module(net)(torch.tensor(net.domain.unflatten(rows), dtype=dtype)).numpy().reshape(len(rows), -1)
 
 
 @lru_cache(maxsize=1)
