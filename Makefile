@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test coverage lint lens soak clean
 
@@ -13,10 +14,10 @@ demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	@echo "The picture is in out/demo.png"
 
 test: $(VENV)/dev lint ## everything that must hold
-	$(BIN)/pytest -n auto
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadfile
 
 coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
-	$(BIN)/pytest -n auto --cov --cov-report=term
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=term
 
 lens: $(VENV)/lens ## tests that need transformer-lens, which is large
 	$(BIN)/pytest tests/test_lens.py
