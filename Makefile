@@ -14,10 +14,10 @@ demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	@echo "The picture is in out/demo.png"
 
 test: $(VENV)/dev lint ## everything that must hold
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadfile
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
 
 coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadfile --cov --cov-report=term
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term
 
 lens: $(VENV)/lens ## tests that need transformer-lens, which is large
 	$(BIN)/pytest tests/test_lens.py

@@ -25,7 +25,7 @@ def sequences(count: int = 2000) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_self_and_cross_attention_agree_but_for_the_data_tokens(layout):
     pair = [
-        af.compile(swap_and_sum, PAIR, construction=name, options={"layout": layout, "tokens": 400})
+        af.compile(swap_and_sum, PAIR, construction=name, options={"layout": layout, "tokens": 200})
         for name in ("grid", "cross")
     ]
     assert [net.network.attention[0].attends_data for net in pair] == [True, False]
