@@ -34,6 +34,8 @@ SMALL = 32
 """Banks of so few tokens are asked as a whole."""
 LARGEST_TAIL = 2.0**-10
 """More than this share of the mass is never dropped."""
+WORTH = 0.4
+"""Windows on a line are worth it if they hold less than this share of the tokens."""
 GUARD = 16
 """Units of roundoff charged to each score and weight."""
 SURE = 0.03
@@ -233,7 +235,11 @@ def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
     if rank == 1:
         tail = min(room / max(1.1 * tokens.osc, 1e-300), LARGEST_TAIL)
         sure = _score_doubt(tokens.offsets, tokens.slopes, reach) < SURE
-        return Product.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
+        if len(tokens.offsets) > SMALL:
+            line = Product.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
+            if line.asked <= WORTH * len(tokens.offsets):
+                return line
+        return Stream.of(tokens)
     if room > 0 and rank > 1:
         merged = tokens.merged()
         found = _product(merged, room, reach)

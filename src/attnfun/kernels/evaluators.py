@@ -1,15 +1,15 @@
 """A network made ready to run: its banks recognised, its layers applied block by block on all processors.
 
-The arithmetic is that of `backends/numpy.py` but for the averages over memory tokens, which are computed in float64
-whatever the network's dtype is. What comes out for one sequence does not depend on the others of its batch.
+Networks that attend to memory tokens only run as programs (`programs.py`); others go layer by layer, in the arithmetic
+of `backends/numpy.py` but for the averages over memory tokens, which are computed in float64 whatever the network's
+dtype is. What comes out for one sequence does not depend on the others of its batch.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,14 +20,12 @@ from ..backends import numpy as plain
 from ..domain import Box
 from ..dtypes import held_in, round_to
 from ..network import Attention, Network
-from ..network.layers import Layer
-from .allowance import rooms
-from .banks import Bank, Moments, Tokens, recognised
-from .features import Features, linear
+from .asks import Step, steps_of
+from .banks import Bank, Moments
+from .programs import program
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 BLOCK = 2**16
 """Numbers in the largest temporary array."""
@@ -35,36 +33,13 @@ LEAST_SHARE = 2**13
 """Sequences that are worth a thread of their own."""
 
 
-@dataclass(frozen=True, eq=False)
-class Ask:
-    """Tokens that ask one head with the same constants: their bank, and which query features they bring along."""
-
-    head: int
-    asking: Integers  # positions of tokens
-    features: Integers  # query features that vary
-    bank: Bank
-
-    def queries(self, q: Array) -> Floats:
-        """The features that vary, for a bank: (b, a, k) -> (b a, r)."""
-        count = q.shape[0] * q.shape[1]
-        return np.ascontiguousarray(q[..., self.features].reshape(count, len(self.features)), dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """A layer with its weights in the deployed dtype, and its banks where it has memory."""
-
-    layer: Layer
-    weights: dict[str, Array]
-    asks: tuple[Ask, ...]
-
-
 class Evaluator:
     """`evaluator(X)` for sequences (B, n, d) -> (B, n', d'); errors up to `allowance` may be made to save work."""
 
     def __init__(self, network: Network, domain: Box, allowance: float = 0.0) -> None:
         self.network, self.dtype = network, held_in(network.dtype)
-        self.steps = list(_steps(network, domain, allowance, self.dtype))
+        self.steps = list(steps_of(network, domain, allowance, self.dtype))
+        self.stages = program(self.steps, network.shape_in)
         self.rows = max(1, BLOCK // _widest(network))
 
     @property
@@ -75,20 +50,26 @@ class Evaluator:
     def __call__(self, X: Array) -> Array:
         """Cost O(tokens asked) a query, memory O(BLOCK) a thread beside the result."""
         out = np.empty((len(X), *self.network.shape_out), dtype=self.dtype)  # (B, n', d')
+        return self.blockwise(self._layers if self.stages is None else self._program, X, out, self.rows)
 
-        def run(block: Array) -> Array:
-            for step in self.steps:
-                block = attended(step, block) if step.asks else plain.apply(step.layer, block, step.weights)
-            return block
+    def _program(self, block: Floats) -> Array:
+        block = block.reshape(len(block), -1)  # (b, n d)
+        for stage in self.stages or ():
+            block = stage(block)
+        return block.reshape(len(block), *self.network.shape_out)
 
-        return self.blockwise(run, X, out, self.rows)
+    def _layers(self, block: Floats) -> Array:
+        block = block.astype(self.dtype, copy=False)
+        for step in self.steps:
+            block = attended(step, block) if step.asks else plain.apply(step.layer, block, step.weights)
+        return block
 
-    def blockwise(self, run: Callable[[Array], Array], X: Array, out: Array, rows: int) -> Array:
+    def blockwise(self, run: Callable[[Floats], Array], X: Array, out: Array, rows: int) -> Array:
         """`run` on blocks of so many sequences, rounded to the deployed dtype, by all processors if there are many."""
 
         def work(start: int) -> None:
-            block = round_to(X[start : start + rows], self.network.dtype).astype(self.dtype)
-            out[start : start + rows] = run(block)
+            block = np.ascontiguousarray(X[start : start + rows], dtype=np.float64)
+            out[start : start + rows] = run(block if self.dtype == "float64" else round_to(block, self.network.dtype))
 
         starts, threads = range(0, len(X), rows), min(processors(), len(X) // LEAST_SHARE)
         if threads < 2:
@@ -114,38 +95,6 @@ def evaluator(network: Network, domain: Box, allowance: float = 0.0) -> Evaluato
     if key not in ready:
         ready[key] = Evaluator(network, domain, allowance)
     return ready[key]
-
-
-def _steps(network: Network, domain: Box, allowance: float, dtype: str) -> Iterator[Step]:
-    low, high = (end.reshape(network.shape_in) for end in (domain.lo, domain.hi))
-    known = Features(np.ones(network.shape_in, dtype=bool), low, high)
-    sample = np.zeros((1, *network.shape_in), dtype=dtype)  # constant features are the same for every input
-    for (layer, asking), room in zip(plain.asking_tokens(network), rooms(network, allowance), strict=True):
-        weights = {**plain.prepare(layer, dtype), "asking": asking}
-        asks = tuple(_asks(layer, weights, asking, known, sample, room)) if isinstance(layer, Attention) else ()
-        yield Step(layer, weights, asks)
-        sample, known = plain.apply(layer, sample, weights), known.after(layer)
-
-
-def _asks(
-    layer: Attention, weights: dict[str, Array], asking: Integers, known: Features, sample: Array, room: Array
-) -> Iterator[Ask]:
-    """Banks of all heads, one for all tokens whose constant query features agree."""
-    if len(layer.memory) == 0:
-        return
-    for head in range(layer.heads):
-        queries = linear(known, layer.query[head], layer.query_bias[head])
-        at = plain.project(sample, weights["query"][head], weights["query_bias"][head])[0]  # (n, k)
-        keys, values = (weights[name][head].astype(np.float64) for name in ("keys", "values"))  # (M, k), (M, v)
-        varies = queries.varies[asking].any(axis=0)  # (k,)
-        constants = np.where(varies, 0.0, at[asking])  # (a, k)
-        matters = varies & (layer.attends_data | (np.ptp(keys, axis=0) > 0))
-        rows, group = np.unique(constants, axis=0, return_inverse=True)
-        for number, row in enumerate(rows):
-            members = asking[group.ravel() == number]
-            tokens = Tokens(keys[:, matters], keys @ row.astype(np.float64), values)
-            ends = queries.low[members].min(axis=0)[matters], queries.high[members].max(axis=0)[matters]
-            yield Ask(head, members, np.flatnonzero(matters), recognised(tokens, float(room[head]), *ends))
 
 
 def attended(step: Step, X: Array) -> Array:

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from ..backends import numpy as plain
 from ..network import Affine, Attention, Softmax
+from .asks import Step
 from .banks import Moments
-from .evaluators import Evaluator, Step, attended, shares
+from .evaluators import Evaluator, attended, shares
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -31,6 +32,7 @@ def gradient(evaluator: Evaluator, X: Array) -> Array:
     out = np.empty((len(X), *network.shape_out, inputs), dtype=evaluator.dtype)
 
     def run(block: Array) -> Array:
+        block = block.astype(evaluator.dtype, copy=False)
         moves = np.broadcast_to(np.eye(inputs).reshape(*network.shape_in, inputs), (*block.shape, inputs))
         for step in evaluator.steps:
             after = attended(step, block) if step.asks else plain.apply(step.layer, block, step.weights)

@@ -1,0 +1,117 @@
+"""The loop that runs a program (`programs.py`) on many inputs, compiled by numba when it is first used.
+
+Inputs go through in groups of `LANES`, one lane each, so that every operation is done in vector instructions for the
+whole group and its registers stay in the first cache. The last group is filled up with copies, so that what comes out
+for one input does not depend on the others. Sums run in float64, in any order; the loop holds no lock of Python's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from .exponential import exponential
+from .operations import AFFINE, HEAD
+from .vectors import combine
+
+LANES = 64
+"""Inputs that go through together."""
+PART = (0,) * 16
+"""Lanes whose sums are in registers at a time."""
+CHUNK = 64
+"""Tokens whose scores are held at a time."""
+EXACT = {"contract"}
+"""Products and sums may be fused, nothing else."""
+
+
+@njit(nogil=True, fastmath=EXACT)
+def _grow(peak, scores, count):
+    """The largest score of each lane so far."""
+    for token in range(count):
+        start = token * LANES
+        for lane in range(LANES):
+            score = scores[start + lane]
+            peak[lane] = score if score > peak[lane] else peak[lane]
+
+
+@njit(nogil=True, fastmath=EXACT)
+def _weigh(scores, peak, count):
+    """Scores to weights."""
+    for token in range(count):
+        start = token * LANES
+        for lane in range(LANES):
+            scores[start + lane] = exponential(scores[start + lane] - peak[lane])
+
+
+@njit(nogil=True, fastmath=EXACT)
+def _shrink(sums, old, peak, columns):
+    """Sums in units of the old peak to units of the new one."""
+    for lane in range(LANES):
+        old[lane] = exponential(old[lane] - peak[lane])
+    for column in range(columns):
+        for lane in range(LANES):
+            sums[column * LANES + lane] *= old[lane]
+
+
+@njit(nogil=True)
+def _attend(registers, operation, heads, room):
+    """A head: all tokens, in chunks with a running maximum; the last column of the values is 1 and sums up the mass."""
+    _, query, features, offset, tokens, key, value, columns, out = operation
+    queries, keys, offsets, values = heads
+    scores, peak, old, sums, more, ramp = room
+    peak[:] = -np.inf
+    for start in range(0, tokens, CHUNK):
+        count = min(CHUNK, tokens - start)
+        for token in range(count):
+            first, offset_here = key + (start + token) * features, offsets[offset + start + token]
+            for lane in range(0, LANES, len(PART)):
+                at = token * LANES + lane
+                combine(scores, at, offset_here, registers, lane, queries, query, keys, first, features, PART)
+        old[:] = peak
+        _grow(peak, scores, count)
+        _weigh(scores, peak, count)
+        target = sums if start == 0 else more
+        for column in range(columns):
+            first = value + column * tokens + start
+            for lane in range(0, LANES, len(PART)):
+                combine(target, column * LANES + lane, 0.0, scores, lane, ramp, 0, values, first, count, PART)
+        if start > 0:
+            _shrink(sums, old, peak, columns)
+            for number in range(columns * LANES):
+                sums[number] += more[number]
+    mass = (columns - 1) * LANES
+    for column in range(columns - 1):
+        for lane in range(LANES):
+            registers[(out + column) * LANES + lane] = sums[column * LANES + lane] / sums[mass + lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run(X, out, count, operations, rows, heads, results):
+    """X (B, I) -> out (B, O), with `count` registers; the other arrays are those of `Code`."""
+    (starts, sources, weights, constants), (queries, keys, offsets, values) = rows, heads
+    sources, queries = LANES * sources, LANES * queries
+    most = 1
+    for operation in operations:
+        if operation[0] == HEAD:
+            most = max(most, operation[7])
+    registers, scores, ramp = np.empty(count * LANES), np.empty(CHUNK * LANES), LANES * np.arange(CHUNK)
+    room = scores, np.empty(LANES), np.empty(LANES), np.empty(most * LANES), np.empty(most * LANES), ramp
+    for begin in range(0, len(X), LANES):
+        filled = min(LANES, len(X) - begin)
+        for column in range(X.shape[1]):
+            for lane in range(LANES):
+                registers[column * LANES + lane] = X[begin + min(lane, filled - 1), column]
+        for operation in operations:
+            if operation[0] == AFFINE:
+                for number in range(operation[2]):
+                    row, target = operation[1] + number, (operation[3] + number) * LANES
+                    first, terms = starts[row], starts[row + 1] - starts[row]
+                    for lane in range(0, LANES, len(PART)):
+                        at, constant = target + lane, constants[row]
+                        combine(registers, at, constant, registers, lane, sources, first, weights, first, terms, PART)
+            else:
+                _attend(registers, operation, (queries, keys, offsets, values), room)
+        for column in range(len(results)):
+            source = results[column] * LANES
+            for lane in range(filled):
+                out[begin + lane, column] = registers[source + lane]
