@@ -25,6 +25,7 @@ ORDER = [
     "planner",
     "algebra",
     "compiled",
+    "views",
     "plots",
     "pipeline",
     "combine",

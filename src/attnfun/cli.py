@@ -134,6 +134,25 @@ def export(
     _print(written if as_json else "\n".join(written))
 
 
+@app.command()
+def plot(
+    file: FileArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="As f.png, f.pdf or f.svg; beside FILE.")
+    ] = None,
+    panel: Annotated[
+        list[str] | None,
+        typer.Option(help="values, error, cells, weights, tokens, circuit or layers (repeat); those that suit."),
+    ] = None,
+    component: Annotated[int, typer.Option(help="Which output of a vector or sequence, from 0.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Draw a saved network: its values and error, cells and weights, or its circuit."""
+    path = output or file.with_suffix(".png")
+    af.load(file).plot(path, panels=panel, output=component)
+    _print([str(path)] if as_json else str(path))
+
+
 def _report(net: af.Compiled, as_json: bool) -> None:
     if as_json:
         _print({"summary": net.summary().as_dict(), "certificate": net.certificate.as_dict()})

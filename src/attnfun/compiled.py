@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,9 @@ from .errors import FileFormatError, InputError
 from .kernels import evaluator, gradient
 from .network import Network, storage
 from .planner import Alternative
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LONGEST = 10**15
 """Larger counts are shown as powers of ten."""
@@ -103,6 +107,12 @@ class Compiled(Algebra):
     """What the planner chose from, the choice first."""
 
     @property
+    def name(self) -> str:
+        """The formula, the function's name, or what kind of target it is."""
+        text = self.certificate.claim.description
+        return str(text.get("text", text.get("name", text["kind"])))
+
+    @property
     def domain(self) -> Box:
         """Where the certificate holds."""
         return self.certificate.claim.domain
@@ -148,9 +158,8 @@ class Compiled(Algebra):
     def summary(self) -> Summary:
         """What was built, how large it is, and what is known about its error."""
         logit, value = largest_numbers(self.network, self.domain)
-        text = self.certificate.claim.description
         return Summary(
-            target=str(text.get("text", text.get("name", text["kind"]))),
+            target=self.name,
             domain=repr(self.domain),
             construction=self.construction,
             theorem=self.theorem,
@@ -247,17 +256,27 @@ class Compiled(Algebra):
         }
         storage.write(path, tensors, description)
 
-    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
-        """A matplotlib figure of the network and its error, for one or two variables; saved if `path` is given."""
+    def plot(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        panels: Sequence[str] | None = None,
+        at: npt.ArrayLike | None = None,
+        output: int = 0,
+    ) -> Figure:
+        """A matplotlib figure; saved if `path` is given (png, pdf, svg).
+
+        Panels: `values` (beside the target's), `error` (under its bound), `cells`, `weights`, `tokens` (of sequences:
+        who looks at whom), `circuit` and `layers`; those that suit the network if not named. Beyond two variables they
+        show lines through the point `at`, by default the centre. `output` counts the outputs of a vector or sequence.
+        """
         from .plots import plot
 
-        return plot(self, path)
+        return plot(self, path, panels, at, output)
 
     def __repr__(self) -> str:
-        text = self.certificate.claim.description
-        name = text.get("text", text.get("name", ""))
         return (
-            f"Compiled({name!r} on {self.domain!r}: {self.construction}, {self.network.tokens} tokens, "
+            f"Compiled({self.name!r} on {self.domain!r}: {self.construction}, {self.network.tokens} tokens, "
             f"{self.network.dtype}, {self.certificate.headline})"
         )
 

@@ -68,22 +68,9 @@ class Report:
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Distances and bounds against layers; saved if `path` is given."""
-        from matplotlib.figure import Figure
+        from ..plots import plot_convergence
 
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        axes = figure.subplots()
-        for number, name in enumerate(dict.fromkeys(iterate.register for iterate in self.iterates)):
-            of_it = [iterate for iterate in self.iterates if iterate.register == name]
-            layers, marker = [iterate.layer for iterate in of_it], "osD^v"[number % 5]
-            relative = [max(iterate.distance / iterate.size, 1e-17) for iterate in of_it]
-            axes.semilogy(layers, relative, marker, color=f"C{number}", label=name, ms=4)
-            axes.semilogy(layers, [iterate.bound / iterate.size for iterate in of_it], "--", color=f"C{number}", lw=1)
-        axes.set_xlabel("attention layer")
-        axes.set_ylabel("distance from the exact iterate (dashed: bound)")
-        axes.legend()
-        if path is not None:
-            figure.savefig(path, dpi=160)
-        return figure
+        return plot_convergence(self, path)
 
 
 @dataclass(frozen=True)

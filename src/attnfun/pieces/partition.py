@@ -91,7 +91,12 @@ class Partition:
         """The corners of each cell, (corners, D) a cell, none for an empty one."""
         vertices, planes = self._envelope
         rows = self.domain.lo.ravel() + vertices * (self.domain.hi - self.domain.lo).ravel()
-        return tuple(rows[[k for k, touching in enumerate(planes) if cell in touching]] for cell in range(len(self)))
+        touched: list[list[int]] = [[] for _ in range(len(self))]
+        for vertex, touching in enumerate(planes):
+            for cell in touching:
+                if cell < len(self):  # others are walls of the box
+                    touched[cell].append(vertex)
+        return tuple(rows[vertices_of_it] for vertices_of_it in touched)
 
     @cached_property
     def volumes(self) -> Floats:

@@ -1,0 +1,149 @@
+"""A network and its target along lines and planes through a point of the domain.
+
+>>> import attnfun as af
+>>> net = af.compile("x*y + z", domain={"x": (0, 1), "y": (0, 1), "z": (0, 1)}, eps=0.1)
+>>> window = look(net)
+>>> window.point.tolist(), [line.names for line in lines(window, most=2)]
+([0.5, 0.5, 0.5], [('z',), ('x',)])
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isinf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
+from ..errors import InputError
+from ..targets import Status
+from ..targets.regions import Points
+
+if TYPE_CHECKING:
+    from ..compiled import Compiled
+
+Floats = npt.NDArray[np.float64]
+
+COARSE = 33
+"""Points of a line that only asks how much a network varies along it."""
+TRIES = 512
+"""Points among which that of a region is chosen which is nearest to the centre of its box."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A network as looked at: one of its outputs, from one point of its domain."""
+
+    net: Compiled
+    point: Floats  # (D,)
+    output: int = 0
+
+    @property
+    def domain(self) -> Box:
+        """Of the network."""
+        return self.net.domain
+
+    @cached_property
+    def has_target(self) -> bool:
+        """Can the target be asked? Black boxes with a declared constant are not called for a picture."""
+        target = self.net.certificate.claim.target
+        return target is not None and target.evaluable and target.status is not Status.CONDITIONAL
+
+    def values(self, rows: Floats) -> tuple[Floats, Floats | None]:
+        """Network and, where it can be asked, target: rows (B, D) -> (B,). NaN outside the domain."""
+        inside, target = self.domain.contains(rows), self.net.certificate.claim.target
+        found = np.full(len(rows), np.nan)
+        outputs = self.net(self.domain.unflatten(rows[inside]), outside="allow")
+        found[inside] = outputs.reshape(int(inside.sum()), prod(self.net.output_shape))[:, self.output]
+        if target is None or not self.has_target:
+            return found, None
+        truth = np.full(len(rows), np.nan)
+        truth[inside] = target.values(rows[inside])[:, self.output]
+        return found, truth
+
+    def slice(self, axes: tuple[int, ...], points: int) -> Slice:
+        """The line (one axis) or plane (two) through the point, `points` along each axis."""
+        low, high = self.domain.lo.ravel(), self.domain.hi.ravel()
+        ticks = tuple(np.linspace(low[axis], high[axis], points) for axis in axes)
+        rows = np.tile(self.point, (points ** len(axes), 1))  # (B, D)
+        for axis, mesh in zip(axes, np.meshgrid(*ticks, indexing="ij"), strict=True):
+            rows[:, axis] = mesh.ravel()
+        found, truth = self.values(rows)
+        return Slice(axes, tuple(self.domain.axes[axis] for axis in axes), ticks, found, truth)
+
+    @property
+    def cloud(self) -> Floats | None:
+        """The points (S, D) of a domain that is a cloud; None for others."""
+        return self.domain.points if isinstance(self.domain, Points) else None
+
+    @property
+    def bounded_everywhere(self) -> bool:
+        """Does the bound speak of every point, as it does in the sup norm? An L_p bound speaks of the whole."""
+        return isinf(self.net.certificate.norm)
+
+    @property
+    def word(self) -> str:
+        """What to call the bound: an estimate is never called one."""
+        status = self.net.certificate.status
+        return "estimate" if status is Status.ESTIMATED else f"bound ({status.value})"
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Values along axes; arrays are (P,) for a line and (P * P,), first axis first, for a plane."""
+
+    axes: tuple[int, ...]
+    names: tuple[str, ...]
+    ticks: tuple[Floats, ...]
+    network: Floats
+    target: Floats | None
+
+    @property
+    def error(self) -> Floats:
+        """|target - network|; NaN where the target cannot be asked."""
+        return np.abs(self.network - (np.nan if self.target is None else self.target))
+
+    def as_map(self, numbers: Floats) -> Floats:
+        """Numbers of a plane as an image, (second axis, first axis)."""
+        return numbers.reshape(len(self.ticks[0]), len(self.ticks[1])).T
+
+    def growing_error(self, p: float) -> Floats:
+        """The L_p error from the lower end of a line up to each of its points, by the trapezoidal rule, (P,)."""
+        error = np.nan_to_num(self.error)
+        steps = np.diff(self.ticks[0]) * (error[1:] ** p + error[:-1] ** p) / 2
+        return np.append(0.0, np.cumsum(steps)) ** (1 / p)
+
+
+def look(net: Compiled, at: npt.ArrayLike | None = None, output: int = 0) -> Window:
+    """The window of a network at a point of its domain, by default at the centre or what is nearest to it."""
+    outputs = prod(net.output_shape)
+    if not isinstance(output, int | np.integer) or not 0 <= output < outputs:
+        raise InputError(f"output must be a whole number from 0 to {outputs - 1}", got=repr(output))
+    if at is None:
+        return Window(net, _central(net.domain), int(output))
+    rows, lead = net.domain.flatten(at)
+    if lead or len(rows) != 1:
+        raise InputError("at must be one point of the domain", got=f"{len(rows)} points")
+    return Window(net, net.domain.admit(rows, "raise")[0], int(output))
+
+
+def lines(window: Window, most: int, points: int = 401) -> list[Slice]:
+    """The lines through the point along which the network varies most, the first one most. Cost O(D) evaluations."""
+    rough = [window.slice((axis,), COARSE) for axis in range(window.domain.size)]
+    known = [line.network[~np.isnan(line.network)] for line in rough]
+    spread = [float(np.ptp(values)) if len(values) else 0.0 for values in known]
+    order = sorted(range(len(rough)), key=lambda axis: -round(spread[axis], 9))
+    return [window.slice((axis,), points) for axis in order[:most]]
+
+
+def _central(domain: Box) -> Floats:
+    """The centre, or the point of the domain found nearest to it."""
+    middle = (domain.lo.ravel() + domain.hi.ravel()) / 2
+    if domain.contains(middle[None])[0]:
+        return middle
+    some = domain.points if isinstance(domain, Points) else domain.sample(TRIES, np.random.default_rng(0))
+    scale = (domain.hi - domain.lo).ravel()
+    return some[np.argmin((((some - middle) / scale) ** 2).sum(axis=1))]

@@ -1,0 +1,174 @@
+"""Pictures show what they say: errors under bounds, weights that make the values, cells where tokens lead."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.cli import main
+from attnfun.plots.compiled import suitable
+from attnfun.views import cells, heads, lines, look, peaks, weights
+from cases import branching, swap_and_sum
+
+SQUARE = {"x": (-1, 1), "y": (0, 1)}
+
+
+@pytest.fixture(scope="module")
+def nets() -> dict[str, af.Compiled]:
+    cloud = np.random.default_rng(0).normal(size=(40, 3))
+    return {
+        "line": af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid"),
+        "plane": af.compile("[x*y, x + y]", SQUARE, 0.4, construction="cross"),
+        "step": af.compile("where(x < 0.3, 0, 1)", {"x": (0, 1)}, 0.1, norm=1),
+        "circuit": af.compile("x*y + exp(z)", dict.fromkeys("xyz", (0, 1)), 0.1, construction="circuit"),
+        "many": af.compile("x*y + z", dict.fromkeys("xyz", (0, 1)), 0.4, construction="grid"),
+        "sequence": af.compile(
+            swap_and_sum, af.Box([[-1]] * 2, [[1]] * 2), 0.9, construction="grid", options={"layout": "position"}
+        ),
+        "deep": af.compile(
+            af.TruncatedLinear([[1.0, 2.0]] * 2, 0.0, -1, 1), af.Box([[-1] * 2] * 2, [[1] * 2] * 2), 1e-3
+        ),
+        "planes": af.compile(af.MaxAffine([[1.0, 0], [0, 1], [-1, -1]], [0.0] * 3), [(-1, 1)] * 2, 1e-3),
+        "ring": af.compile("x*y", af.Region("x**2 + y**2 >= 0.3", {"x": (-1, 1), "y": (-1, 1)}), 0.5),
+        "cloud": af.compile("x*y + z", af.Points(cloud, names="xyz"), 0.5),
+        "estimated": af.compile(branching, [(0, 1)] * 2, 0.4, construction="cross"),
+        "samples": af.compile(af.Samples(cloud, cloud[:, 0]), options={"tokens": 4, "polish": False, "folds": 2}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"),
+    [
+        ("line", ("values", "error", "weights")),
+        ("plane", ("values", "error", "cells", "weights")),
+        ("step", ("values", "error", "weights")),
+        ("circuit", ("values", "error", "circuit")),
+        ("many", ("values", "error", "weights")),
+        ("sequence", ("values", "error", "cells", "weights", "tokens")),
+        ("deep", ("values", "error", "weights", "tokens")),
+        ("planes", ("values", "error", "cells", "weights")),
+        ("ring", ("values", "error", "cells", "weights")),
+        ("cloud", ("values", "error", "weights")),
+        ("estimated", ("values", "error", "cells", "weights")),
+        ("samples", ("values", "error", "weights")),
+    ],
+)
+def test_every_network_gets_the_panels_that_suit_it(nets, name, panels):
+    figure = nets[name].plot()
+    assert suitable(look(nets[name])) == panels
+    titled = [axes for axes in figure.axes if axes.get_title() or axes.texts]
+    assert len(titled) == len(panels)
+    assert nets[name].certificate.headline in figure.get_suptitle()
+
+
+def test_curves_of_the_error_stay_under_the_line_of_the_bound(nets):
+    for name, count in (("line", 1), ("many", 3)):
+        axes = nets[name].plot(panels=["error"]).axes[0]
+        *errors, bound = (np.asarray(curve.get_ydata()) for curve in axes.lines)
+        assert len(errors) == count
+        assert (np.concatenate(errors) <= bound[0]).all()
+        assert np.max(errors) > 0.1 * bound[0]
+        assert bound[0] == nets[name].certificate.bound
+
+
+def test_a_bound_in_the_mean_is_drawn_over_the_error_that_gathers(nets):
+    axes = nets["step"].plot(panels=["error"]).axes[0]
+    labels = [curve.get_label() for curve in axes.lines]
+    assert labels == ["|error|", "L_1 error so far", "L_1 bound (proved)"]
+    error, gathered, bound = (np.asarray(curve.get_ydata()) for curve in axes.lines)
+    assert error.max() > bound[0]  # at the jump: no pointwise bound
+    assert (np.diff(gathered) >= 0).all()
+    assert 0 < gathered[-1] <= bound[0]
+
+
+def test_an_estimate_is_not_called_a_bound(nets):
+    title = nets["estimated"].plot(panels=["error"]).axes[0].get_title()
+    assert "estimate" in title
+    assert "bound" not in title
+
+
+def test_maps_and_lines_show_the_network(nets):
+    image = nets["plane"].plot(panels=["values"], output=1).axes[0].images[0]
+    assert image.get_array()[3, 5] == nets["plane"](np.array([-1 + 5 / 80, 3 / 160]))[1]
+    found = lines(look(nets["many"], at=[0.25, 0.75, 0.5]), most=2)
+    assert [line.names for line in found] == [("z",), ("x",)]
+    assert found[1].network[0] == nets["many"]([0.0, 0.75, 0.5])
+
+
+def test_outside_a_region_there_is_nothing(nets):
+    shown = np.ma.filled(nets["ring"].plot(panels=["error"]).axes[0].images[0].get_array(), np.nan)
+    assert np.isnan(shown[80, 80])
+    assert np.nanmax(shown) <= nets["ring"].certificate.bound
+    assert nets["ring"].domain.contains(look(nets["ring"]).point[None])[0]
+
+
+@pytest.mark.parametrize("name", ["line", "plane", "many", "sequence"])
+def test_weights_average_values_to_what_the_network_says(nets, name):
+    window = look(nets[name])
+    place, rows = heads(nets[name].network)[0], window.domain.sample(7, np.random.default_rng(0))
+    shares = weights(window, rows, place)  # (B, T)
+    assert np.allclose(shares.sum(axis=1), 1.0)
+    values = place.attention.values()[place.head][:, 0]  # (M,)
+    assert np.allclose(shares[:, -len(values) :] @ values, window.values(rows)[0])
+    assert np.array_equal(peaks(window, rows, place), shares.max(axis=0))
+
+
+@pytest.mark.parametrize("name", ["plane", "sequence", "planes", "line"])
+def test_cells_are_where_keys_have_the_largest_weight(nets, name):
+    window, place = look(nets[name]), heads(nets[name].network)[0]
+    found = cells(window, place, tuple(range(window.domain.size)))
+    rows = window.domain.sample(200, np.random.default_rng(0))
+    leading = found.keys[found.partition.cell_of(rows)]
+    shares = weights(window, rows, place)
+    assert np.allclose(shares[np.arange(200), leading], shares.max(axis=1))
+
+
+def test_heads_whose_scores_bend_have_no_cells(nets):
+    window = look(af.compile("exp(x*y)", SQUARE, 0.1, construction="circuit"))
+    first, *_, last = sorted(heads(window.net.network), key=lambda place: place.layer)
+    assert cells(window, first, (0, 1)) is not None
+    assert cells(window, last, (0, 1)) is None
+
+
+def test_a_circuit_shows_its_heads_and_names(nets):
+    axes = nets["circuit"].plot(panels=["circuit"]).axes[0]
+    texts = [text.get_text() for text in axes.texts]
+    assert {"x", "y", "z", "exp(z)", "output"} <= set(texts)
+    assert f"{nets['circuit'].network.heads} heads" in axes.get_title()
+
+
+def test_formulas_in_titles_are_not_read_as_mathematics():
+    net = af.compile("x", {"x": (0, 1)}, 0.1)
+    assert net.plot(panels=["values"]) is not None
+    from dataclasses import replace
+
+    claim = replace(net.certificate.claim, description={"kind": "x", "text": r"$\frac{$ <b>"})
+    odd = replace(net, certificate=replace(net.certificate, claim=claim))
+    odd.plot(panels=["values"]).draw_without_rendering()
+
+
+def test_a_saved_black_box_is_drawn_without_its_code(nets, tmp_path):
+    nets["estimated"].save(tmp_path / "f.safetensors")
+    with pytest.raises(SystemExit) as left:
+        main(["plot", str(tmp_path / "f.safetensors"), "--panel", "error"])
+    assert left.value.code == 0
+    assert (tmp_path / "f.png").read_bytes().startswith(b"\x89PNG")
+    axes = af.load(tmp_path / "f.safetensors").plot(panels=["error"]).axes[0]
+    assert "not at hand" in axes.texts[0].get_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"panels": ["valuse"]}, "panels must be some of values, error"),
+        ({"panels": "error"}, "in a list"),
+        ({"panels": []}, "panels must be"),
+        ({"output": 2}, "from 0 to 1"),
+        ({"at": [0.5, 5.0]}, "must lie in"),
+        ({"at": [[0.5, 0.5]] * 2}, "one point"),
+    ],
+)
+def test_bad_wishes_are_refused(nets, arguments, message):
+    with pytest.raises(af.InputError, match=message):
+        nets["plane"].plot(**arguments)
