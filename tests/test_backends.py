@@ -61,16 +61,17 @@ BACKENDS: dict[str, Run] = {
     "onnx operator": partial(run_onnx, attention="operator"),
     "jax": run_jax,
 }
-COARSE = [name for name in BACKENDS if name not in ("jax", "onnx operator")]
-"""JAX takes a second to compile a network; `test_exports.py` runs it and the operator for a few coarse ones."""
+AGREEMENTS = [
+    pytest.param(case, dtype, name, id=f"{case}-{dtype}-{name}")
+    for case in CASES
+    for dtype in dict.fromkeys(map(case.fitting, ("float64", "float32")))
+    for name in BACKENDS
+    if (name, dtype) != ("jax", "float32")  # which takes a second to compile: `test_exports.py` runs a few
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "dtype"), [*((name, "float64") for name in BACKENDS), *((name, "float32") for name in COARSE)]
-)
+@pytest.mark.parametrize(("case", "dtype", "name"), AGREEMENTS)
 def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, name, compiled):
-    if case.fitting(dtype) != dtype:
-        pytest.skip("its tolerance is for float64 only")
     net = compiled(case, dtype)
     if net.certificate.status is af.Status.ESTIMATED and callable(case.target):
         net = af.compile(case.target, case.domain, case.eps, dtype=dtype, lipschitz=3.0)

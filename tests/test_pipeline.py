@@ -202,7 +202,7 @@ def test_a_black_box_is_asked_once_a_point_and_the_count_is_shown():
 
 
 def test_workers_must_know_the_function():
-    with ProcessPoolExecutor(1) as workers, pytest.raises(af.InputError, match="workers can import"):
+    with ProcessPoolExecutor(1) as workers, pytest.raises(af.InputError, match="workers must be able to import"):
         af.compile(lambda p: np.array([max(x, 0.1) for (x,) in p]), [(-1, 1)], 0.1, executor=workers)
 
 
@@ -223,6 +223,16 @@ def test_what_treats_tokens_alike_is_compiled_for_one_token(tmp_path):
     assert again.recheck(sigmoid_gate).bound <= net.certificate.bound
     with pytest.raises(af.AttnfunError):
         again.recheck(lambda X: X * (1 + np.tanh(1.1 * X)) / 2)
+
+
+def test_the_papers_head_for_one_token_serves_each_token():
+    box = af.Box(-np.ones((4, 1)), np.ones((4, 1)))
+    net = af.compile(sigmoid_gate, box, 0.2, construction="cross")
+    assert net.network.tokens < 20  # and not to the power 4
+    X = np.random.default_rng(0).uniform(-1, 1, (50, 4, 1))
+    assert np.abs(net(X) - sigmoid_gate(X)).max() <= net.certificate.bound <= 0.2
+    with pytest.raises(af.InputError, match="subspace must serve"):
+        af.compile(sigmoid_gate, box, 0.2, construction="subspace")
 
 
 @pytest.mark.parametrize(

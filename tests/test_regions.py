@@ -123,11 +123,11 @@ def test_the_a_priori_bound_of_a_net_holds_for_a_declared_constant(domain):
 
 
 def test_lp_on_a_region_leaves_the_outside_out():
-    net = af.compile("where(x**2 + y**2 <= 1, x, 1000)", DISC, norm=1, options={"tokens": 100}, time_limit=3.0)
+    net = af.compile("where(x**2 + y**2 <= 1, x, 1000)", DISC, 300.0, norm=1)  # the corners alone hold 858
     rows = DISC.sample(20_000, np.random.default_rng(0))
     error = np.abs(net(rows) - rows[:, 0]).mean() * np.pi
     assert error <= net.certificate.bound * 1.02  # sampling's own error
-    assert net.certificate.bound < 1000
+    assert net.certificate.bound <= 300
 
 
 @pytest.mark.parametrize(

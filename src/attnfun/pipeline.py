@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from .certificates import Claim, Effort, Progress, certify
 from .compiled import Compiled
-from .constructions import Construction, Wish, candidates
+from .constructions import Construction, Wish, candidates, for_one_token
 from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ToleranceNotMet
 from .kernels import allowance_for
@@ -118,9 +118,12 @@ def pursue(theorems: list[Construction], goal: Target, ask: Request) -> Compiled
 
 
 def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
-    """A network for one token, and its certificate, applied to all tokens of a sequence; or Unanswerable."""
+    """A network for one token, and its certificate, applied to all tokens of a sequence; or Unanswerable.
+
+    A tolerance that one token misses is out of reach for all of them, which are more variables.
+    """
     token = target.one_token()
-    theorems = [theorem for theorem in candidates(construction, token) if theorem.treats_tokens_alone]
+    theorems = for_one_token(construction, token)
     if not theorems or ask.norm != "inf":
         raise Unanswerable
     one = pursue(theorems, token, ask)

@@ -39,7 +39,7 @@ REGISTRY: dict[str, Construction] = {
 }
 """Every construction by its public name."""
 
-__all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "Wish", "candidates"]
+__all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "Wish", "candidates", "for_one_token"]
 
 
 def candidates(name: str, target: Target) -> list[Construction]:
@@ -56,3 +56,15 @@ def candidates(name: str, target: Target) -> list[Construction]:
             f"the construction {name} must serve the target", got=repr(target), remedy=f"These do: {', '.join(served)}."
         )
     return [REGISTRY[name]]
+
+
+def for_one_token(name: str, token: Target) -> list[Construction]:
+    """Those of the constructions called `name`, or with "auto" of all, whose network for one token serves each token.
+
+    Also those that are not automatic: the one that does the same with the same tokens may not be for tokens alone.
+    """
+    alone = [each for each in REGISTRY.values() if each.treats_tokens_alone]
+    serving = [
+        construction for construction in alone if name in ("auto", construction.name) and construction.fits(token)
+    ]
+    return [each for each in serving if name == each.name or not each.automatic or each.rivals(token)]

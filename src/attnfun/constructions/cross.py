@@ -20,3 +20,4 @@ class CrossConstruction(GridConstruction):
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head cross-attention, sup norm and L_p), with sharper bounds"
     attends_data: ClassVar[bool] = False
     automatic: ClassVar[bool] = False
+    treats_tokens_alone: ClassVar[bool] = True

@@ -10,17 +10,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..errors import InputError
-from ..network import Network
-from . import convex, exact
 from .banks import FAMILIES, Bank, softmax
-from .base import InContextLearner, check_number
+from .base import check_number
+from .newton import NewtonLearner
 from .prompt import Prompt, write
-from .report import Report
 
 Floats = npt.NDArray[np.float64]
 
 
-class LogisticRegression(ClassifierMixin, InContextLearner):
+class LogisticRegression(ClassifierMixin, NewtonLearner):
     """Classes by a linear model of the log-odds, with the penalty `|w|²/(2C)`; multinomial for more than two classes.
 
     `n_steps` Newton steps with the whole matrix of second derivatives: a network for K classes has a state row for each
@@ -71,23 +69,8 @@ class LogisticRegression(ClassifierMixin, InContextLearner):
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    @property
-    def _default_steps(self) -> int:
-        return 15
-
-    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
-        return convex.network(n_features, self._bank(n_outputs), self.fit_intercept, n_steps, self.dtype)
-
     def _bank(self, n_outputs: int) -> Bank:
         return FAMILIES["logistic"](1.0) if n_outputs == 1 else softmax(n_outputs, self.dtype)
-
-    def _report(self, network: Network, prompt: Prompt) -> Report:
-        bank = self._bank(len(prompt.units.y))
-        place = convex.registers_for(prompt.features, bank, self._steps)
-        return exact.follow(network, prompt, place, exact.Newton(exact.Examples(prompt, self.dtype), bank, self._steps))
-
-    def _highest(self, n_outputs: int) -> float:
-        return self._bank(n_outputs).highest
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         alpha, blocks = 1 / self.C, y.shape[1]

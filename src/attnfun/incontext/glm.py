@@ -13,13 +13,14 @@ from . import convex, exact
 from .banks import FAMILIES, Bank, poisson
 from .base import check_number
 from .linear import InContextRegressor
+from .newton import NewtonLearner
 from .prompt import Prompt, power_of_two, write
 from .report import Report
 
 Floats = npt.NDArray[np.float64]
 
 
-class GLM(InContextRegressor):
+class GLM(NewtonLearner, InContextRegressor):
     """A linear model with another loss, `mean_i ℓ(w·x_i + b, y_i) + alpha |w|²/2`, by Newton's method.
 
     family     loss                                    scikit-learn's name for it
@@ -88,22 +89,7 @@ class GLM(InContextRegressor):
     def _bank(self, n_outputs: int) -> Bank:
         return poisson(self.curvature) if self.family == "poisson" else FAMILIES[self.family](self.delta)
 
-    def _report(self, network: Network, prompt: Prompt) -> Report:
-        bank = self._bank(len(prompt.units.y))
-        place = convex.registers_for(prompt.features, bank, self._steps)
-        return exact.follow(network, prompt, place, exact.Newton(exact.Examples(prompt, self.dtype), bank, self._steps))
-
-    def _highest(self, n_outputs: int) -> float:
-        return self._bank(n_outputs).highest
-
     _relief = "Raise `curvature`, which is e to that power, or use a stronger penalty."
-
-    @property
-    def _default_steps(self) -> int:
-        return 15
-
-    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
-        return convex.network(n_features, self._bank(n_outputs), self.fit_intercept, n_steps, self.dtype)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         unit = float(power_of_two(y.max(axis=0))[0]) if self._scales else 1.0

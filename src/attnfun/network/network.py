@@ -114,10 +114,11 @@ def on_each_token(network: Network, length: int | None) -> Network:
     layers: list[Layer] = []
     for layer in network.layers:
         left = layer.left if isinstance(layer, Affine) else None
-        if (left is not None and left.shape != (1, 1, 1)) or (isinstance(layer, Attention) and layer.attends_data):
+        mixes = left is not None and not np.array_equal(left, np.ones((1, 1, 1)))
+        if mixes or (isinstance(layer, Attention) and layer.attends_data):
             raise InputError("only a network that treats tokens alone can be applied to each", got=repr(layer.kind))
         if isinstance(layer, Affine) and left is not None:
-            layer = Affine(left[0, 0, 0] * layer.right, layer.constant)
+            layer = Affine(layer.right, layer.constant)
         layers.append(layer)
     return replace(network, layers=tuple(layers), length=length)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from pickle import PicklingError
 
 import numpy as np
 
@@ -53,9 +52,11 @@ class Evaluations:
         chunks = [rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK)]
         try:
             return np.vstack(list(self.executor.map(self.function, chunks)))
-        except (PicklingError, AttributeError) as reason:
+        except InputError:
+            raise
+        except Exception as reason:
             raise InputError(
-                "the function must be one that the executor's workers can import",
+                "the executor's workers must be able to import and call the function",
                 got=f"{type(reason).__name__}: {reason}",
                 remedy="Define it at the top of a module, or use a ThreadPoolExecutor.",
             ) from reason
