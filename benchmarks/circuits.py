@@ -19,6 +19,7 @@ from statistics import median
 from functions import Row, rows
 
 import attnfun as af
+from attnfun.experiments.circuit import names, sine_of_squares
 
 RESULTS = Path(__file__).parent / "results"
 RELATIVE = 1e-6
@@ -28,11 +29,10 @@ LONGEST_REASON = 300
 
 def large() -> list[Row]:
     """Formulas whose size is in their number of variables."""
-    squares = "+".join(f"x{k}**2" for k in range(100))
-    exponentials = "+".join(f"exp(x{k})" for k in range(50))
+    exponentials = " + ".join(f"exp({name})" for name in names(50))
     return [
-        ("sine of 100 squares", f"sin({squares})", {f"x{k}": (-1.0, 1.0) for k in range(100)}),
-        ("log-sum-exp of 50", f"log({exponentials})", {f"x{k}": (-1.0, 1.0) for k in range(50)}),
+        ("sine of 100 squares", sine_of_squares(100), dict.fromkeys(names(100), (-1.0, 1.0))),
+        ("log-sum-exp of 50", f"log({exponentials})", dict.fromkeys(names(50), (-1.0, 1.0))),
     ]
 
 

@@ -3,9 +3,9 @@
     python benchmarks/tokens.py --file functions.csv
 
 Writes tokens.md, tokens.png and precision.md into benchmarks/results. Tokens are counted over all heads and layers.
-"grid" is the size that the bound of arXiv 2504.19901 asks for. The peers (`peers.py`) are sampled, in one variable:
-coefficients of a Chebyshev interpolant, knots of a cubic spline, support points of an AAA rational, and the error of a
-head with as many tokens as ours, trained by Adam and L-BFGS.
+"grid" is the size that the bound of arXiv 2504.19901 asks for. The peers (`attnfun.experiments.peers`) are sampled, in
+one variable: coefficients of a Chebyshev interpolant, knots of a cubic spline, support points of an AAA rational, and
+the error of a head with as many tokens as ours, trained by Adam and L-BFGS.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ import sys
 import time
 from pathlib import Path
 
-import matplotlib.pyplot as plt
-import numpy as np
-import peers
 from functions import rows
 
 import attnfun as af
-from attnfun.domain import as_box
-from attnfun.targets import as_target
+from attnfun.experiments import drawing, peers, spectral
+from attnfun.experiments.base import Picture
+from attnfun.experiments.training import ADAM, LBFGS, trained_head
 
 RESULTS = Path(__file__).parent / "results"
-TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-11, 1e-12)
-"""In the picture, until one is not reached."""
 SHOWN = (1e-4, 1e-8)
 """In the table."""
 LOW_PRECISION = {
@@ -35,13 +31,6 @@ LOW_PRECISION = {
 }
 """Relative tolerances, until one is not reached."""
 MOST_VARIABLES = 3
-
-
-def on_unit(formula: str, domain: dict) -> peers.Function:
-    """A function of one variable, moved to [-1, 1]."""
-    target = as_target(formula, as_box(domain))
-    low, high = next(iter(domain.values()))
-    return lambda t: target.values(np.clip(low + (high - low) * (t + 1) / 2, low, high)[:, None])[:, 0]
 
 
 class Row:
@@ -67,9 +56,13 @@ class Row:
         proof = min(time.monotonic() - began, self.seconds)
         others: list[object] = [""] * 4
         if len(self.domain) == 1:
-            function = on_unit(self.formula, self.domain)
-            others = [peer(function, self.eps) for peer in (peers.chebyshev, peers.spline, peers.rational)]
-            others += [f"{peers.trained(function, net.network.tokens):.1e}"]
+            function = spectral.on_unit(self.formula, self.domain)
+            others = [
+                peers.chebyshev(function, self.eps) or f"> {peers.MOST_COEFFICIENTS}",
+                peers.spline(function, self.eps) or f"> {peers.MOST_KNOTS}",
+                peers.rational(function, self.eps),
+                f"{trained_head(function, net.network.tokens, peers.CHECKS):.1e}",
+            ]
         cells = [
             self.name,
             f"{self.eps:g}",
@@ -84,17 +77,6 @@ class Row:
             *others,
         ]
         return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def reached(name: str, formula: str, domain: dict, limit: float) -> list[Row]:
-    """Rows at falling tolerances, up to the first that is not reached."""
-    found = []
-    for eps in TOLERANCES:
-        row = Row(name, formula, domain, eps, limit)
-        if not row.reached:
-            break
-        found.append(row)
-    return found
 
 
 def low_precision(name: str, formula: str, domain: dict, limit: float) -> list[str]:
@@ -116,28 +98,13 @@ def low_precision(name: str, formula: str, domain: dict, limit: float) -> list[s
     return lines
 
 
-def picture(rows_by_name: dict[str, list[Row]], path: Path) -> None:
+def picture(listed: list, limit: float) -> None:
     """Tokens against eps, one panel a function of one variable."""
-    figure, panels = plt.subplots(3, -(-len(rows_by_name) // 3), figsize=(11, 8), layout="constrained", sharex=True)
-    for panel, (name, found) in zip(panels.flat, rows_by_name.items(), strict=False):
-        function = on_unit(found[0].formula, found[0].domain)
-        eps = [row.eps for row in found]
-        curves = {
-            "grid of the paper (its bound)": [row.net.paper_tokens for row in found],
-            "Chebyshev coefficients": [peers.chebyshev(function, e) for e in eps],
-            "cubic spline knots": [peers.spline(function, e) for e in eps],
-            "AAA support points": [peers.rational(function, e) for e in eps],
-            "spectral attention, proved": [row.net.network.tokens for row in found],
-        }
-        for (label, sizes), style in zip(curves.items(), (":", "--", "-.", "--", "o-"), strict=True):
-            panel.loglog(eps, [size if isinstance(size, int) else np.nan for size in sizes], style, label=label)
-        panel.set(title=name, ylim=(1, 1e5))
-        panel.grid(alpha=0.3)
-    for panel in panels[-1]:
-        panel.set_xlabel("eps")
-    panels.flat[0].invert_xaxis()
-    figure.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=110)
+    panels = []
+    for name, formula, domain in listed:
+        found = spectral.reached(formula, domain, spectral.TOLERANCES, limit)
+        panels.append(spectral.panel(name, found))
+    drawing.draw(Picture("tokens", "Tokens against eps", tuple(panels), 4)).savefig(RESULTS / "tokens.png", dpi=110)
 
 
 def table(listed: list, limit: float) -> None:
@@ -150,7 +117,7 @@ def table(listed: list, limit: float) -> None:
     notes = (
         f"Seconds by the clock: planning and building, then the proof (done once more by itself); at most {limit:g} s "
         f"a row, so a loaded machine reaches less. The trained head has as many tokens as ours: largest error after "
-        f"{peers.ADAM} steps of Adam and {peers.LBFGS} of L-BFGS on {len(peers.CHECKS)} points, in float64. Peers are "
+        f"{ADAM} steps of Adam and {LBFGS} of L-BFGS on {len(peers.CHECKS)} points, in float64. Peers are "
         f"sampled, not proved. In the picture, curves end at the last tolerance that was proved."
     )
     (RESULTS / "tokens.md").write_text("\n".join([*lines, "", notes, ""]))
@@ -180,8 +147,7 @@ def main() -> None:
     if "table" in parts:
         table(listed, asked.time_limit)
     if "picture" in parts:
-        lines = [row for row in listed if len(row[2]) == 1]
-        picture({row[0]: reached(*row, asked.time_limit) for row in lines}, RESULTS / "tokens.png")
+        picture([row for row in listed if len(row[2]) == 1], asked.time_limit)
     if "precision" in parts:
         precision(listed, asked.time_limit)
 

@@ -32,6 +32,7 @@ ORDER = [
     "regressor",
     "incontext",
     "__init__",
+    "experiments",
     "cli",
 ]
 SOURCE = Path(attnfun.__file__).parent

@@ -9,12 +9,14 @@ import csv
 import json
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.progress import Progress
 
 import attnfun as af
 from attnfun.pipeline import BUDGET
@@ -151,6 +153,40 @@ def plot(
     path = output or file.with_suffix(".png")
     af.load(file).plot(path, panels=panel, output=component)
     _print([str(path)] if as_json else str(path))
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments, as --list shows them; all if none.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller networks: a minute for all.")] = False,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("reproduced"),
+    show: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the theorems' and the papers' experiments again; write tables (Markdown, CSV) and plots (PNG)."""
+    from attnfun import experiments
+
+    chosen = experiments.named(names or [])
+    if show:
+        listed = {one.name: one.title for one in chosen}
+        _print(listed if as_json else "\n".join(f"{name:18} {title}" for name, title in listed.items()))
+        return
+    missing = experiments.missing(chosen)
+    if missing and names:
+        raise next(iter(missing.values()))
+    for name, reason in missing.items():
+        notes.print(f"left out: {name}: {reason}", style="yellow", markup=False, highlight=False)
+    runnable = [one for one in chosen if one.name not in missing]
+    written: dict[str, list[str]] = {}
+    with Progress(console=notes, transient=True) as bar:
+        task = bar.add_task("", total=len(runnable))
+        told = partial(bar.update, task)
+        for one, _, files in experiments.reproduce(runnable, output, quick, lambda doing: told(description=doing)):
+            bar.advance(task)
+            written[one.name] = [str(path) for path in files]
+    left_out = {name: str(reason) for name, reason in missing.items()}
+    pages = "\n".join(files[-1] for files in written.values())
+    _print({"written": written, "left_out": left_out} if as_json else pages)
 
 
 def _report(net: af.Compiled, as_json: bool) -> None:

@@ -1,0 +1,110 @@
+"""Experiments: what is written, what is refused, and that theorems hold in what was measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from attnfun import constructions
+from attnfun.cli import app
+from attnfun.errors import InputError, MissingExtra
+from attnfun.experiments import REGISTRY, missing, named, reproduce
+from attnfun.experiments.drawing import draw
+
+
+def reproduced(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *arguments])
+
+
+@pytest.fixture(scope="module")
+def planes(tmp_path_factory):
+    """The folder and what the command printed."""
+    folder = tmp_path_factory.mktemp("reproduced")
+    return folder, json.loads(reproduced("max-affine", "--quick", "-o", str(folder), "--json").stdout)
+
+
+def table(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_construction_has_its_rate_measured_somewhere():
+    assert {name for one in REGISTRY.values() for name in one.constructions} == set(constructions.REGISTRY)
+    assert all(one.name == name and one.title for name, one in REGISTRY.items())
+
+
+def test_a_page_its_pictures_and_its_tables_are_written(planes):
+    folder, told = planes
+    written = sorted(str(path) for path in folder.rglob("*") if path.is_file())
+    assert sorted(told["written"]["max-affine"]) == written
+    page = (folder / "max-affine.md").read_text()
+    assert "--quick" in page
+    links = re.findall(r"\]\((.*?)\)", page)
+    assert links
+    assert all((folder / link).read_bytes().startswith(b"\x89PNG") for link in links)
+
+
+def test_measured_errors_stay_below_what_is_proved_and_the_sharp_bound_is_attained(planes):
+    folder, _ = planes
+    for name in ("two", "line"):
+        rows = table(folder / "max-affine" / f"{name}.csv")
+        measured, proved = (
+            np.array([float(row[f"{what} (max-affine)"]) for row in rows]) for what in ("measured", "proved")
+        )
+        assert (measured <= proved).all()
+        if name == "two":
+            assert (measured >= 0.99 * proved).all()
+    assert "predicted -2, measured -2" in (folder / "max-affine.md").read_text()
+
+
+def test_what_is_done_stays_whole_when_the_next_is_interrupted(tmp_path):
+    def interrupt(doing):
+        if doing.startswith(REGISTRY["circuit"].title):
+            raise KeyboardInterrupt
+
+    done = reproduce(named(["subspace", "circuit"]), tmp_path, True, interrupt)
+    _, result, files = next(done)
+    with pytest.raises(KeyboardInterrupt):
+        next(done)
+    assert all(path.stat().st_size for path in files)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(files)
+    assert draw(result.pictures[0]).axes[0].get_xlabel() == "tokens"
+
+
+def test_wrong_names_and_folders_are_refused_with_the_remedy(tmp_path):
+    assert set(json.loads(reproduced("--list", "--json").stdout)) == set(REGISTRY)
+    refused = reproduced("one-hat").exception
+    assert isinstance(refused, InputError)
+    assert all(name in str(refused) for name in REGISTRY)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="folder"):
+        next(reproduce(named(["circuit"]), tmp_path / "file", True))
+
+
+def test_experiments_that_train_say_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    left_out = missing(named([]))
+    assert set(left_out) == {name for name, one in REGISTRY.items() if "torch" in one.extras}
+    with pytest.raises(MissingExtra, match=r"pip install 'attnfun\[torch\]'"):
+        raise left_out["spectral"]
+
+
+def test_training_learns_what_it_is_shown_and_leaves_threads_alone():
+    import torch
+
+    from attnfun.experiments.training import OneLayer, TwoLayers, fitted, trained_head
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (120, 3, 2))
+    before = torch.get_num_threads()
+    for make, Y in ((lambda: OneLayer(3, 2, 4, 1), X.sum(axis=2)), (lambda: TwoLayers(3, 2, 2), X[:, ::-1].copy())):
+        assert fitted(make, X, Y, 100, 20) < 0.7 * Y.var()
+    checks = np.linspace(-1, 1, 101)
+    assert trained_head(np.tanh, 2, checks) < 1e-3
+    assert torch.get_num_threads() == before
