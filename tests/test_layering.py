@@ -12,6 +12,7 @@ import attnfun
 ORDER = [
     "_version",
     "errors",
+    "executors",
     "dtypes",
     "domain",
     "interval",

@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from .certificates import Certificate, Progress
     from .compiled import Compiled, load
     from .domain import Box
-    from .errors import AttnfunError, FileFormatError, InputError, MissingExtra, ProofFailed, ToleranceNotMet
+    from .errors import (
+        AttnfunError,
+        FileFormatError,
+        InputError,
+        MissingExtra,
+        ProofFailed,
+        ToleranceNotMet,
+        WorkersLost,
+    )
     from .pieces.partition import Partition, partition
     from .pipeline import compile
     from .regressor import AttentionRegressor
@@ -42,6 +50,7 @@ __all__ = [
     "Status",
     "ToleranceNotMet",
     "TruncatedLinear",
+    "WorkersLost",
     "__version__",
     "compile",
     "incontext",
@@ -53,7 +62,15 @@ _HOMES = {
     "certificates": ("Certificate", "Progress"),
     "compiled": ("Compiled", "load"),
     "domain": ("Box",),
-    "errors": ("AttnfunError", "FileFormatError", "InputError", "MissingExtra", "ProofFailed", "ToleranceNotMet"),
+    "errors": (
+        "AttnfunError",
+        "FileFormatError",
+        "InputError",
+        "MissingExtra",
+        "ProofFailed",
+        "ToleranceNotMet",
+        "WorkersLost",
+    ),
     "pieces.partition": ("Partition", "partition"),
     "pipeline": ("compile",),
     "regressor": ("AttentionRegressor",),

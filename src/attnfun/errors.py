@@ -48,3 +48,7 @@ class ToleranceNotMet(AttnfunError):
 
 class ProofFailed(AttnfunError):
     """A certificate that could not be proved again."""
+
+
+class WorkersLost(AttnfunError):
+    """The workers of an executor are gone, or fail again and again."""

@@ -22,7 +22,7 @@ from .kernels import allowance_for
 from .network import DTYPES
 from .network.network import on_each_token
 from .planner import Attempt, Queue
-from .targets import Target, Unanswerable, as_target
+from .targets import Asking, Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
 
 BUDGET = 2**18
@@ -57,6 +57,7 @@ def compile(
     progress: Callable[[Progress], None] | None = None,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
+    cache: str | Path | None = None,
 ) -> Compiled:
     """Turn a function into an attention network whose error is at most `eps` everywhere on the domain.
 
@@ -75,10 +76,12 @@ def compile(
     proof : False for an estimate only.
     outside : what calls do with points outside the domain: "raise", "clip" or "allow".
     seed : for the points that are sampled. Equal calls give equal results.
-    progress : called with a `Progress` after each round of a proof.
+    progress : called with a `Progress` after each round of a proof, and as values of a black box come in from workers
+        or for a cache.
     executor : any `concurrent.futures.Executor` to share the work of a proof and the calls of a black box; the result
         is the same.
     checkpoint : a folder where an interrupted proof leaves its state; the same call goes on from it.
+    cache : a folder where the values of a black box are kept; a second run asks only for what is missing.
 
     Raises
     ------
@@ -93,7 +96,8 @@ def compile(
     """
     effort = Effort(time_limit, progress, executor, checkpoint)
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
-    goal = as_target(target, as_box(getattr(target, "domain", None) if domain is None else domain), lipschitz, executor)
+    where = as_box(getattr(target, "domain", None) if domain is None else domain)
+    goal = as_target(target, where, lipschitz, ask.sampling(cache))
     ask = ask.fitted(goal)
     goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
     refuse_defects(goal, ask.largest_jump)
@@ -173,6 +177,12 @@ class Request:
         _require(whole, "budget must be a whole number of tokens >= 1", self.budget)
         _require(self.effort.time_limit > 0, "time_limit must be a number of seconds > 0", self.effort.time_limit)
         _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
+
+    def sampling(self, cache: str | Path | None) -> Asking:
+        """How a black box is asked."""
+        tell, effort = self.effort.progress, self.effort
+        told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
+        return Asking(effort.executor, cache, self.began + effort.time_limit, told)
 
     def wish(self, theorem: Construction, aim: float | None) -> Wish:
         """What the theorem is asked for, if it knows all options."""

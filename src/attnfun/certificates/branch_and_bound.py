@@ -9,9 +9,11 @@ rounding part falls no more).
 For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`. At every moment it
 holds for the whole domain, so stopping early is sound.
 
-Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order, so a proof
-gives the same certificate on one machine or many. State is kept in a checkpoint, from which a proof goes on where it
-was.
+Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order
+(`executors.py`), so a proof gives the same certificate on one machine or many. The state at the beginning of a round is
+kept in a checkpoint every so often, and whenever a proof is interrupted or loses its workers; a proof that goes on from
+there ends in the same certificate. (One that ran out of time keeps its state too. The round cut short makes another
+order of boxes, so the bound may differ, but holds.)
 """
 
 from __future__ import annotations
@@ -20,11 +22,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isinf
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
+from ..errors import FileFormatError
+from ..executors import in_order
 from ..interval import Interval
 from ..network import Network
 from ..network.storage import read, write
@@ -53,12 +59,14 @@ KEEP_EVERY = 20.0
 
 @dataclass(frozen=True)
 class Progress:
-    """What a long proof tells its caller after each round."""
+    """What long work tells its caller after each round of a proof, and as values of a black box come in."""
 
     bound: float
     found: float
     boxes: int
     waiting: int
+    points: int = 0
+    """Values of a black box that have come in; then there is no bound yet."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,18 +186,20 @@ def bound_error(
     """
     problem, began = Problem(target, network, goal if isinf(norm) else None), time.monotonic()
     ledger, kept = _Ledger(problem, norm), _Checkpoint(checkpoint, problem, goal, norm)
-    extent = (target.domain.hi - target.domain.lo).ravel()
+    extent, late = (target.domain.hi - target.domain.lo).ravel(), False
     waiting = kept.resume(ledger)
     if waiting is None:
         waiting = problem.bounded(problem.root(), 0.0)
         ledger.look(waiting)
     try:
         while len(waiting):
+            kept.offer(ledger, waiting)
             seen = ledger.seen(waiting)
             if progress is not None:
                 progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
             hopeless = goal is not None and seen > goal and isinf(norm)
-            spent = time.monotonic() - began > time_limit or len(waiting) > MAX_BOXES or ledger.boxes > most
+            late = time.monotonic() - began > time_limit
+            spent = late or len(waiting) > MAX_BOXES or ledger.boxes > most
             open_ = ledger.unfinished(waiting, goal)
             if hopeless or spent or not open_.any():
                 break
@@ -202,14 +212,13 @@ def bound_error(
             bounded, untouched = _in_chunks(problem, pieces, easy, executor, began + time_limit)
             ledger.look(bounded)
             waiting = Boxes.join([bounded, untouched, waiting.take(later)])
-            kept.keep(ledger, waiting)
-    except KeyboardInterrupt:
-        kept.keep(ledger, waiting, now=True)
+    except BaseException:
+        kept.keep()
         raise
     bound = ledger.bound(waiting)
     found = ledger.seen(waiting)
     ledger.settle(waiting)
-    kept.drop()
+    kept.keep() if late and (goal is None or bound > goal) else kept.drop()
     parts = {name: float(part) for name, part in zip(PARTS, ledger.read(ledger.parts), strict=True)}
     return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
 
@@ -229,43 +238,47 @@ def _in_chunks(
     Those keep what is known of the box they were cut from, which holds on them too.
     """
     starts = range(0, len(boxes), CHUNK)
-    chunks = [boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts]
-    run = map if executor is None else executor.map
-    done: list[Boxes] = []
-    for chunk in run(_bound_chunk, [problem] * len(chunks), chunks, [easy] * len(chunks)):
-        done.append(chunk)
-        if time.monotonic() > deadline:
-            break
-    bounded = Boxes.join(done)
+    chunks = (boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts)
+    done = list(in_order(partial(problem.bounded, easy=easy), chunks, executor, deadline=deadline))
+    bounded = Boxes.join(done) if done else boxes.take(np.arange(0))
     return bounded, boxes.take(np.arange(len(bounded), len(boxes)))
 
 
-def _bound_chunk(problem: Problem, chunk: Boxes, easy: float) -> Boxes:
-    return problem.bounded(chunk, easy)
-
-
 class _Checkpoint:
-    """The state of one proof in a folder, under the fingerprint of what is being proved."""
+    """The state of one proof in a folder, under the fingerprint of what is being proved.
+
+    It is that of the beginning of a round, so that a round that was not finished is begun again.
+    """
 
     def __init__(self, folder: str | Path | None, problem: Problem, goal: float | None, norm: float) -> None:
-        self.path = None
-        self.last = time.monotonic()
+        self.path: Path | None = None
+        self.last, self.state = time.monotonic(), dict[str, npt.NDArray[np.generic]]()
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
             self.path = Path(folder) / f"{fingerprint(problem, goal, norm)}.safetensors"
 
     def resume(self, ledger: _Ledger) -> Boxes | None:
-        """The boxes that were waiting, if there is a state to go on from."""
+        """The boxes that were waiting, if there is a state to go on from; a file that cannot be read is none."""
         if self.path is None or not self.path.exists():
             return None
-        named, _ = read(self.path)
+        try:
+            named, _ = read(self.path)
+        except FileFormatError:
+            return None
         ledger.restore(named)
         return Boxes.from_tensors({name: array for name, array in named.items() if not name.startswith("ledger")})
 
-    def keep(self, ledger: _Ledger, waiting: Boxes, now: bool = False) -> None:
-        """Write the state, every so often or at once."""
-        if self.path is not None and (now or time.monotonic() - self.last > KEEP_EVERY):
-            write(self.path, {**waiting.tensors(), **ledger.state()}, {"kind": "checkpoint"})
+    def offer(self, ledger: _Ledger, waiting: Boxes) -> None:
+        """A state to go on from, written every so often."""
+        if self.path is not None:
+            self.state = {**waiting.tensors(), **ledger.state()}
+            if time.monotonic() - self.last > KEEP_EVERY:
+                self.keep()
+
+    def keep(self) -> None:
+        """Write the last state that was offered, if there is one."""
+        if self.path is not None and self.state:
+            write(self.path, self.state, {"kind": "checkpoint"})
             self.last = time.monotonic()
 
     def drop(self) -> None:

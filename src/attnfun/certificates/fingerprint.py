@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from hashlib import sha256
 
+from .._version import __version__
+from ..errors import InputError
 from ..network.storage import pack
+from ..targets import Unanswerable
+from ..targets.base import digest
 from .problem import Problem
 
 
 def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:
-    """A hash of the network's weights, the target's description, the domain, the goal and the norm."""
+    """A hash of the network's weights, the target itself, the domain, the goal, the norm and this version.
+
+    A state of another function's proof would make a false certificate: a function of which no more than the name is
+    known has no fingerprint.
+    """
     tensors, description = pack(problem.network)
-    target = problem.target
-    words = [description, target.as_dict(), target.domain.as_dict(), goal, norm]
-    digest = hashlib.sha256(json.dumps(words, sort_keys=True).encode())
-    for named in (tensors, target.arrays()):
-        for name in sorted(named):
-            digest.update(name.encode() + named[name].tobytes())
-    return digest.hexdigest()[:24]
+    try:
+        target = problem.target.identity()
+    except Unanswerable:
+        raise InputError(
+            "a proof can leave its state in a checkpoint if the function is known to the last operation",
+            got=f"{problem.target.as_dict()}, which symbols cannot trace",
+            remedy="Write it as a formula in text, or leave out checkpoint=.",
+        ) from None
+    words = [__version__, description, digest(tensors), target, problem.target.domain.as_dict(), goal, norm]
+    return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]

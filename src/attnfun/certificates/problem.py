@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from ..errors import InputError
+from ..executors import resident
 from ..interval import Interval
 from ..interval.directed import above
 from ..network import Network
@@ -35,6 +37,8 @@ class Problem:
     network: Network
     goal: float | None = None
     """The bound that would do: it says how precise tails must be."""
+    key: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
+    """Under which workers keep it."""
 
     @cached_property
     def encloser(self) -> Encloser:
@@ -46,8 +50,8 @@ class Problem:
         """Taylor series of the difference."""
         return TaylorBounds(self.target, self.network, self.encloser.banks)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"target": self.target, "network": self.network, "goal": self.goal}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.key, self.target, self.network, self.goal)
 
     def root(self) -> Boxes:
         """Boxes that cover the domain, about which nothing is known."""
@@ -120,3 +124,8 @@ class Problem:
                 remedy=BOUNDED,
             )
         return np.where(inside, np.maximum(values - target.lo, target.hi - values).max(axis=1), 0.0)
+
+
+def _arrived(key: str, target: Target, network: Network, goal: float | None) -> Problem:
+    """The problem on a worker, with what has been prepared for it there."""
+    return resident(key, lambda: Problem(target, network, goal))

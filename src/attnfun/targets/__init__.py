@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..errors import InputError
 from ..interval import Interval, Untraceable
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
+from .evaluations import Asking
 from .expression import Expression
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
@@ -23,6 +23,7 @@ SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, Ma
 """Targets that are restored from their arrays, by the kind in their description."""
 
 __all__ = [
+    "Asking",
     "Expression",
     "MaxAffine",
     "PiecewiseLinear",
@@ -37,12 +38,12 @@ __all__ = [
 ]
 
 
-def as_target(target: object, domain: Box, lipschitz: float | None = None, executor: Executor | None = None) -> Target:
+def as_target(target: object, domain: Box, lipschitz: float | None = None, asking: Asking | None = None) -> Target:
     """Read a target as users write it: a text, a Python function, or a target already made.
 
     A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is
-    tried on intervals first; if that has no meaning, only an estimate is possible. Black boxes are called by the
-    workers of `executor`, if there is one.
+    tried on intervals first; if that has no meaning, only an estimate is possible. Black boxes are called as
+    `asking` says.
     """
     if lipschitz is not None and not (isinstance(lipschitz, int | float) and 0 <= lipschitz < math.inf):
         raise InputError("lipschitz must be a finite number >= 0", got=repr(lipschitz))
@@ -59,11 +60,11 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, execu
         raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
     function = PythonFunction(target, domain)
     if lipschitz is not None:
-        return Lipschitz(function, float(lipschitz), domain, function.output_shape, executor=executor)
+        return Lipschitz(function, float(lipschitz), domain, function.output_shape, asking=asking)
     try:
         function.on_intervals(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
     except (Untraceable, TypeError, AttributeError, ValueError, IndexError) as reason:
-        return BlackBox(function, str(reason), executor)
+        return BlackBox(function, str(reason), asking)
     return Traced(function)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from copy import copy
 from enum import Enum
 from functools import cached_property
+from hashlib import sha256
 from math import prod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -133,6 +134,13 @@ class Target(ABC):
         """Arrays that are saved with the description, by name."""
         return {}
 
+    def identity(self) -> Any:
+        """What tells this function from every other one, JSON-ready; or Unanswerable where only its name is known."""
+        arrays = self.arrays()
+        if not arrays:
+            raise Unanswerable
+        return [self.as_dict(), digest(arrays)]
+
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """A JSON-ready description, from which `targets.restore` makes the target again."""
@@ -140,6 +148,14 @@ class Target(ABC):
     def explain(self, box: Interval) -> str:
         """Which part of the target is undefined or unbounded on this box (1, D), in words."""
         return f"the target is undefined or unbounded on {describe(box, self.domain)}"
+
+
+def digest(arrays: dict[str, Floats]) -> str:
+    """A hash of named arrays."""
+    whole = sha256()
+    for name in sorted(arrays):
+        whole.update(f"{name} {arrays[name].shape}".encode() + arrays[name].tobytes())
+    return whole.hexdigest()
 
 
 def describe(box: Interval, domain: Box) -> str:

@@ -8,7 +8,6 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,8 @@ from ..errors import InputError
 from ..interval import Interval, Jet, Truth, Untraceable, as_interval
 from ..interval.directed import above, below
 from ..interval.jets import as_jet
-from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
-from .evaluations import Evaluations
+from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
+from .evaluations import Asking, Evaluations
 from .expression import LIBRARY_ASSUMPTION, Expression
 from .tokenwise import acts_on_each_token
 from .tracing import traced
@@ -149,17 +148,27 @@ class Traced(Target):
         alike = alike and bool((low == low[:1]).all() and (high == high[:1]).all())
         if not alike or not acts_on_each_token(self._program, length, width):
             raise Unanswerable
-        whole = self.function.function
-
-        def one_token(points: Any) -> Any:
-            return whole(np.stack([points[..., 0, :]] * length, axis=-2))[..., :1, :]
-
-        one_token.__name__ = self.function.name
-        return Traced(PythonFunction(one_token, Box(low[:1], high[:1])))
+        one = OneToken(self.function.function, length, self.function.name)
+        return Traced(PythonFunction(one, Box(low[:1], high[:1])))
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""
         return {"kind": "traced", "name": self.function.name}
+
+    def identity(self) -> Any:
+        """Its operations, where symbols know them."""
+        return repr(self._program)
+
+
+class OneToken:
+    """A function on sequences of equal tokens, at the first of them."""
+
+    def __init__(self, whole: Function, length: int, name: str) -> None:
+        self.whole, self.length, self.__name__ = whole, length, name
+
+    def __call__(self, points: Any) -> Any:
+        """(..., 1, d) -> (..., 1, d')."""
+        return self.whole(np.stack([points[..., 0, :]] * self.length, axis=-2))[..., :1, :]
 
 
 class BlackBox(Target):
@@ -167,9 +176,9 @@ class BlackBox(Target):
 
     status = Status.ESTIMATED
 
-    def __init__(self, function: PythonFunction, reason: str, executor: Executor | None = None) -> None:
+    def __init__(self, function: PythonFunction, reason: str, asking: Asking | None = None) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
-        self.ask = Evaluations(function, self.domain.size, self.outputs, executor)
+        self.ask = Evaluations(function, self.domain.size, self.outputs, asking, function.name)
         self.assumptions = (
             f"{function.name} could not be traced ({reason}): declare lipschitz= for a conditional certificate",
         )
@@ -209,7 +218,7 @@ class Lipschitz(Target):
         output_shape: tuple[int, ...],
         samples: tuple[Floats, Floats] | None = None,
         name: str = "",
-        executor: Executor | None = None,
+        asking: Asking | None = None,
     ) -> None:
         self.function, self.constant, self.domain, self.output_shape = (
             function,
@@ -225,7 +234,7 @@ class Lipschitz(Target):
         points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
         self.points, self.sampled = points, values  # (S, D), (S, m)
         self._tree: Any = None
-        self.ask = None if function is None else Evaluations(function, domain.size, self.outputs, executor)
+        self.ask = None if function is None else Evaluations(function, domain.size, self.outputs, asking, function.name)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet, and remember what it said."""
@@ -266,6 +275,14 @@ class Lipschitz(Target):
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and constant; the samples are stored beside the network."""
         return {"kind": "lipschitz", "name": self.name, "constant": self.constant}
+
+    def identity(self) -> Any:
+        """What is declared, and the values: enclosures are made of nothing else."""
+        return [self.as_dict(), digest({"points": self.points, "values": self.sampled})]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What enclosures are made of; the function itself stays where it is called."""
+        return {**vars(self), "function": None, "ask": None, "_tree": None}
 
     def _refuse_false_constant(self) -> None:
         """Compare neighbouring samples with the declared constant."""

@@ -60,6 +60,10 @@ class Stacked(Target):
         """The kind and what it is made of; the parts are saved with their certificates."""
         return {"kind": self.kind, "name": f"[{', '.join(name_of(part) for part in self.parts)}]"}
 
+    def identity(self) -> Any:
+        """That of all parts."""
+        return [self.kind, [part.identity() for part in self.parts]]
+
 
 class Composed(Target):
     """`outer(inner(x))`; the values of the inner function, row by row, are points of the outer one's domain."""
@@ -107,6 +111,10 @@ class Composed(Target):
     def as_dict(self) -> dict[str, Any]:
         """The kind and what it is made of; the parts are saved with their certificates."""
         return {"kind": self.kind, "name": self.name}
+
+    def identity(self) -> Any:
+        """That of both."""
+        return [self.kind, self.outer.identity(), self.outer.domain.as_dict(), self.inner.identity()]
 
 
 def combined(

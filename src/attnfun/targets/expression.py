@@ -125,6 +125,10 @@ class Expression(Target):
         """Kind and text."""
         return {"kind": "expression", "text": self.text}
 
+    def identity(self) -> Any:
+        """Its operations."""
+        return repr(self.program)
+
     def run(self, variables: list[Any], constant: Any) -> list[Any]:
         """Every operation of the program, in order."""
         steps: list[Any] = []

@@ -1,0 +1,245 @@
+"""Work on many workers: same answers, whoever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+import attnfun as af
+from attnfun.certificates.branch_and_bound import CHUNK, bound_error
+from attnfun.domain import as_box
+from attnfun.executors import in_order
+from attnfun.targets import Expression
+
+FORMULA = "abs(x - y)"
+SQUARE = {"x": (-1, 1), "y": (-1, 1)}
+
+
+def started(workers: int) -> LocalCluster:
+    return LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, dashboard_address=":0")
+
+
+@pytest.fixture(scope="module")
+def client():
+    with started(2) as cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def proof():
+    """A proof of two thousand boxes, the last round in two chunks."""
+    net = af.compile(FORMULA, SQUARE, construction="cross", options={"tokens": 9}, proof=False)
+    keywords = {"target": net.certificate.claim.target, "network": net.network, "goal": None}
+    return partial(bound_error, **keywords, norm=1.0, most=2 * CHUNK)
+
+
+@pytest.fixture(scope="module")
+def alone(proof):
+    return as_words(proof())
+
+
+def as_words(outcome):
+    return outcome.bound, outcome.parts, outcome.found, outcome.boxes, outcome.worst.lo.tolist()
+
+
+def simulator(points):
+    """A function that looks at values, so that it cannot be traced."""
+    return np.array([abs(x) * y if x > y else y * abs(x) for x, y in points.reshape(-1, 2)]).reshape(points.shape[:-1])
+
+
+def dies_once(flag: Path, number: int) -> int:
+    if number == 3 and not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number**2
+
+
+def test_results_come_in_order_and_few_are_under_way():
+    begun, most = [], []
+
+    def work(number):
+        begun.append(number)
+        time.sleep(0.002 * (number % 3))
+        return -number
+
+    with ThreadPoolExecutor(4) as threads:
+        for done, result in enumerate(in_order(work, range(30), threads, ahead=5)):
+            assert result == -done
+            most.append(len(begun) - done)
+    assert max(most) <= 5
+    assert len(begun) == 30
+
+
+def test_nothing_is_begun_for_a_caller_who_has_left_or_has_no_time():
+    begun, gate = [], threading.Event()
+
+    def work(number):
+        begun.append(number)
+        gate.wait(5)
+        return number
+
+    with ThreadPoolExecutor(1) as thread:
+        assert list(in_order(work, range(9), thread, deadline=time.monotonic() + 0.05)) == []
+        gate.set()
+    assert len(begun) <= 1
+    with ThreadPoolExecutor(1) as thread:
+        results = in_order(work, range(100), thread)
+        assert next(results) == 0
+        results.close()
+    assert len(begun) < 50
+
+
+def test_what_work_raises_is_raised_and_lost_workers_are_named(tmp_path):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        with pytest.raises(ZeroDivisionError):
+            list(in_order(partial(divmod, 1), [1, 0], processes))
+        with pytest.raises(af.InputError, match="be able to import"):
+            list(in_order(lambda number: number, [1], processes))
+        with pytest.raises(af.WorkersLost, match=r"BrokenProcessPool.*checkpoint="):
+            list(in_order(partial(dies_once, tmp_path / "flag"), range(9), processes))
+
+
+class Deadly(Expression):
+    """A formula that kills the first worker that is given a whole chunk of boxes."""
+
+    def __init__(self, flag: Path) -> None:
+        super().__init__(FORMULA, as_box(SQUARE))
+        self.flag, self.home = flag, os.getpid()
+
+    def enclose(self, boxes):
+        if len(boxes) == CHUNK and os.getpid() != self.home and not self.flag.exists():
+            self.flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().enclose(boxes)
+
+
+def test_a_worker_killed_in_the_middle_of_its_chunk_changes_nothing(client, proof, alone, tmp_path):
+    target = Deadly(tmp_path / "killed")
+    assert as_words(proof(target=target, executor=client.get_executor())) == alone
+    assert target.flag.exists()
+
+
+def test_a_proof_goes_on_when_the_scheduler_is_lost_and_there_is_another(client, proof, alone, tmp_path):
+    with started(1) as lost, Client(lost, timeout=2, set_as_default=False) as first:
+
+        def stop(step):
+            if step.waiting == CHUNK:
+                lost.close()
+
+        with pytest.raises(af.WorkersLost, match="checkpoint="):
+            proof(executor=first.get_executor(), progress=stop, checkpoint=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    rounds = []
+    again = proof(executor=client.get_executor(), progress=rounds.append, checkpoint=tmp_path)
+    assert as_words(again) == alone
+    assert rounds[0].waiting == CHUNK
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "keywords"),
+    [
+        (lambda p: np.sin(3 * p[..., 0]) * p[..., 1], {"eps": 0.4, "construction": "cross"}),
+        (simulator, {"eps": 0.5, "lipschitz": 1.5}),
+    ],
+    ids=["traced", "declared"],
+)
+def test_compiling_on_a_cluster_gives_the_same_network_and_certificate(target, keywords, client):
+    here = af.compile(target, [(-1, 1)] * 2, **keywords)
+    there = af.compile(target, [(-1, 1)] * 2, **keywords, executor=client.get_executor())
+    assert there.certificate.as_dict() == here.certificate.as_dict()
+    assert there.summary().as_dict() == here.summary().as_dict()
+
+
+def test_a_state_is_never_taken_for_that_of_another_function(tmp_path):
+    network = af.compile("x", {"x": (-1, 1)}, construction="cross", options={"tokens": 9}, proof=False).network
+
+    def bound(function, **keywords):
+        target = af.compile(function, (-1, 1), 5.0, construction="cross").certificate.claim.target
+        return bound_error(target, network, None, checkpoint=tmp_path, **keywords)
+
+    bound(lambda x: x + 0.0, time_limit=0.0)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert bound(lambda x: x + 4.0).bound > 3.5
+    assert bound(lambda x: x + 0.0).bound < 0.5
+    with pytest.raises(af.InputError, match=r"leave its state.*formula in text"):
+        bound(lambda x: np.where(x < 0, -x, x))
+
+
+def flaky(failures: set[float], points):
+    """Fails once at each of some points."""
+    for point in points.ravel():
+        if point in failures:
+            failures.remove(point)
+            raise OSError("no answer")
+    return np.array([abs(point) for point in points.ravel()])
+
+
+class Counting:
+    """A function that knows how often it was asked, and breaks off for good after so many points."""
+
+    __name__ = "counting"
+
+    def __init__(self, last: float = np.inf, shift: float = 0.0):
+        self.points, self.last, self.shift = 0, last, shift
+
+    def __call__(self, points):
+        self.points += len(points)
+        if self.points > self.last:
+            raise KeyboardInterrupt
+        return np.array([abs(x) * y + self.shift for x, y in points])
+
+
+def test_failed_points_are_asked_again_and_named_in_the_end():
+    probes = af.Box(-1, 1).sample(3, np.random.default_rng(0)).ravel()
+    failures = {-1.0, 1.0, 0.0} - set(probes.tolist())
+    net = af.compile(partial(flaky, failures), (-1, 1), 0.1, lipschitz=1.0)
+    assert len(failures) < 3
+    assert net.certificate.bound <= 0.1
+
+    def fails(points):
+        return np.array([1 / 0 if x == 1 else abs(x) for x in points.ravel()])
+
+    with pytest.raises(af.InputError, match=r"value at every point .*at \[1.0\].*ZeroDivisionError"):
+        af.compile(fails, (-1, 1), 0.1, lipschitz=1.0)
+
+
+def test_values_on_disk_survive_a_crash_and_are_not_asked_for_twice(tmp_path):
+    keywords = {"domain": [(-1, 1)] * 2, "eps": 0.2, "lipschitz": 1.5}
+    plain = af.compile(Counting(), **keywords)
+    first, told = Counting(last=300), []
+    with pytest.raises(KeyboardInterrupt):
+        af.compile(first, **keywords, cache=tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])  # the last record is cut short
+    second = Counting()
+    net = af.compile(second, **keywords, cache=tmp_path, progress=told.append)
+    assert net.certificate.as_dict() == plain.certificate.as_dict()
+    points = plain.summary().figures["evaluations"]
+    assert second.points < points + 3 + 1 - 250  # what the first run left but for one record; a few to compare
+    assert any(step.points > 0 for step in told)
+    third = Counting()
+    assert af.compile(third, **keywords, cache=tmp_path).certificate.as_dict() == plain.certificate.as_dict()
+    assert third.points == 3 + 1
+    with pytest.raises(af.InputError, match="this very function counting"):
+        af.compile(Counting(shift=1.0), **keywords, cache=tmp_path)
+
+
+def test_sampling_ends_at_the_time_limit_and_goes_on_in_another_run(tmp_path):
+    def slow(points):
+        time.sleep(0.02)
+        return np.array([abs(x) for x in points.ravel()])
+
+    with pytest.raises(af.ToleranceNotMet, match=r"within the time limit.*second run goes on"):
+        af.compile(slow, (-1, 1), 0.001, lipschitz=1.0, cache=tmp_path, time_limit=0.2)
+    assert len(list(tmp_path.iterdir())) == 1
