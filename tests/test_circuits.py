@@ -214,3 +214,10 @@ def test_a_slope_that_is_unbounded_inside_is_left_to_others():
 def test_comparing_symbols_is_no_operation():
     with pytest.raises(af.AttnfunError):
         af.compile(lambda p: p[..., 0] * (p[..., 1] == 0.5), [(0, 1)] * 2, 1e-3, construction="circuit")
+
+
+def test_rectifiers_are_as_sharp_in_float32_as_they_must_be():
+    net = af.compile("abs(x - 0.2)", {"x": (-1, 1)}, 1e-5, dtype="float32")
+    assert net.certificate.proved
+    x = np.concatenate([np.linspace(-1, 1, 2001), 0.2 + np.linspace(-1e-6, 1e-6, 2001)]).astype(np.float32)
+    assert np.abs(net(x) - np.abs(x.astype(np.float64) - 0.2)).max() <= net.certificate.bound <= 1e-5

@@ -55,6 +55,8 @@ NEGLIGIBLE = 60.0
 with a goal in float64 may make do with less, `Bank.gap`.)"""
 TAIL_SHARE = 1e-3
 """The share of a proof's goal that tails may take."""
+HOPELESS = 200.0
+"""A tail of 1 or more says nothing, however large it is: exponents beyond this are not told apart."""
 ENTRIES = 2**21
 """Numbers in the largest temporary array."""
 
@@ -207,13 +209,13 @@ class _Keys:
         among = np.maximum(among, self.off[:, :, memory:].max(axis=2, initial=0.0))
         either = self.off[:, :, :memory] + among[..., None]  # (B, n, T)
         doubt = score_doubt(either, 2 * either, self.keys, arithmetic) + 1.01 * arithmetic.exp_error * self.keys
-        lifted = np.maximum((1 - 1.01 * arithmetic.unit) * gap - doubt, -700.0)
+        lifted = np.maximum((1 - 1.01 * arithmetic.unit) * gap - doubt, -HOPELESS)
         behind = np.where(leaves[..., None], np.stack([gap, lifted], axis=-1), 0.0)  # (B, n, T, 2)
         shares = np.where(leaves[..., None], np.exp(-behind) * (1 + 1e-12) + 1e-300, 0.0)
         shares = shares.sum(axis=2) * (1 + 2 * memory * ULP)  # (B, n, 2)
         self.low[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
         self.high[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
-        return stays, (tails * (1 + shares) + shares) * (1 + 4 * ULP)
+        return stays, np.minimum((tails * (1 + shares) + shares) * (1 + 4 * ULP), math.exp(HOPELESS))
 
     def average(self, tails: Floats, bank: Bank, arithmetic: Arithmetic) -> tuple[Interval, Floats]:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""

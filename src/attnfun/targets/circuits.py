@@ -187,7 +187,7 @@ class Circuit:
     def budget(self, aim: float, floor: float = 0.0) -> Budget:
         """Equal shares of a tolerance for all units, backwards through the slopes.
 
-        No unit is asked for less than `floor` times its largest value.
+        No unit but a rectifier, which is as sharp as one likes, is asked for less than `floor` times its largest value.
 
         An error ε of unit k moves an output by at most S_k ε, S_k the sum over the paths to it of the products of
         slopes and coefficients. At a unit of unbounded slope whose values may be off by δ, the argument may be off by
@@ -195,6 +195,7 @@ class Circuit:
         """
         reach = np.zeros((len(self.outputs), self.inputs + len(self.units)))  # (m, atoms), the S
         off, least = np.zeros(len(self.units)), floor * self.frame.sizes
+        least[1 + self.inputs :] *= [not unit.bends for unit in self.units]
         for row, output in zip(reach, self.outputs, strict=True):
             for atom, coefficient in output.terms.items():
                 row[atom] += float(coefficient.magnitude)
