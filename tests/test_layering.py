@@ -30,6 +30,7 @@ ORDER = [
     "plots",
     "pipeline",
     "combine",
+    "report",
     "regressor",
     "incontext",
     "__init__",

@@ -156,6 +156,18 @@ def plot(
 
 
 @app.command()
+def report(
+    file: FileArgument,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="As f.html; beside FILE if not given.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write one HTML page about a saved network, to be opened from disk."""
+    path = output or file.with_suffix(".html")
+    af.load(file).report(path)
+    _print([str(path)] if as_json else str(path))
+
+
+@app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments, as --list shows them; all if none.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller networks: a minute for all.")] = False,

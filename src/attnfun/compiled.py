@@ -105,6 +105,8 @@ class Compiled(Algebra):
     figures: dict[str, float] = field(default_factory=dict)
     alternatives: tuple[Alternative, ...] = ()
     """What the planner chose from, the choice first."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """What was asked of the construction; None for what is no number or text and cannot be written down."""
 
     @property
     def name(self) -> str:
@@ -252,6 +254,7 @@ class Compiled(Algebra):
             "paper_tokens": self.paper_tokens,
             "figures": self.figures,
             "alternatives": [asdict(each) for each in self.alternatives],
+            "options": self.options,
             "outside": self.outside,
         }
         storage.write(path, tensors, description)
@@ -273,6 +276,12 @@ class Compiled(Algebra):
         from .plots import plot
 
         return plot(self, path, panels, at, output)
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write one self-contained HTML page: certificate, size, interactive pictures, the network running in it."""
+        from .report import report
+
+        report(self, path)
 
     def __repr__(self) -> str:
         return (
@@ -297,6 +306,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             paper_tokens=data["paper_tokens"],
             figures=data.get("figures", {}),
             alternatives=tuple(Alternative(**each) for each in data.get("alternatives", [])),
+            options=data.get("options", {}),
             outside=data["outside"],
         )
     except (KeyError, TypeError, ValueError) as reason:

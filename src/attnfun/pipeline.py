@@ -242,7 +242,14 @@ def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0)
         figures=plan.figures | ({} if target.evaluations is None else {"evaluations": float(target.evaluations)}),
         paper_tokens=None if ask.eps is None else theorem.paper_tokens(target, plan, ask.eps),
         outside=ask.outside,
+        options={name: _written(value) for name, value in ask.options.items()},
     )
+
+
+def _written(option: Any) -> Any:
+    """A number or text as plain Python, None for anything else."""
+    option = option.item() if isinstance(option, np.generic) else option
+    return option if isinstance(option, bool | int | float | str) else None
 
 
 def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: Compiled) -> Attempt:

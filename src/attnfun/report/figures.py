@@ -1,0 +1,135 @@
+"""Interactive figures as plotly's own data: plain dicts, for the page of a report and for the lab."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ..plots.style import AMOUNTS, BLUE, CYCLE, GREY, ORANGE, VALUES
+from ..views import Slice, Window, lines
+
+LINE, MAP, MOST_LINES = 801, 101, 6
+"""Points of a line, points along the side of a map, lines beyond two variables."""
+DIGITS = 7
+"""Significant digits of numbers that are only looked at."""
+
+Figure = dict[str, Any]
+
+
+def function_figures(window: Window) -> dict[str, Figure]:
+    """The network beside its target, and the error under its bound: `values` and `error`."""
+    if window.cloud is not None:
+        return _of_cloud(window)
+    if window.domain.size == 2:
+        return _of_plane(window, window.slice((0, 1), MAP))
+    drawn = [window.slice((0,), LINE)] if window.domain.size == 1 else lines(window, MOST_LINES, LINE)
+    return _of_lines(window, drawn)
+
+
+def figure(traces: list[Figure], x: str, y: str, **layout: Any) -> Figure:
+    """Traces with titled axes, in the project's style."""
+    style = {
+        "colorway": list(CYCLE),
+        "font": {"family": "system-ui, sans-serif", "size": 13},
+        "margin": {"l": 60, "r": 16, "t": 16, "b": 48},
+        "height": 340,
+        "autosize": True,
+        "legend": {"orientation": "h", "y": 1.14},
+        "xaxis": {"title": {"text": plain(x)}, "automargin": True},
+        "yaxis": {"title": {"text": plain(y)}, "automargin": True},
+    }
+    return {"data": traces, "layout": style | layout}
+
+
+def plain(text: str) -> str:
+    """Text that plotly shows as it is: it understands some HTML tags."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def numbers(array: Any) -> list[Any]:
+    """Rounded for display, None for what is not finite."""
+    values = np.asarray(array, dtype=np.float64)
+    flat = [float(f"{value:.{DIGITS}g}") if isfinite(value) else None for value in values.ravel()]
+    return flat if values.ndim == 1 else [flat[k : k + values.shape[1]] for k in range(0, len(flat), values.shape[1])]
+
+
+def _curve(x: Any, y: Any, name: str, colour: str, **line: Any) -> Figure:
+    style = {"color": colour, "width": 1.5} | line
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": numbers(x),
+        "y": numbers(y),
+        "name": plain(name),
+        "line": style,
+    }
+
+
+def _of_lines(window: Window, drawn: list[Slice]) -> dict[str, Figure]:
+    alone, certificate = window.domain.size == 1, window.net.certificate
+    values, errors = list[Figure](), list[Figure]()
+    for line, colour in zip(drawn, CYCLE, strict=False):
+        x = line.ticks[0] if alone else (line.ticks[0] - line.ticks[0][0]) / np.ptp(line.ticks[0])
+        name = "network" if alone else line.names[0]
+        if line.target is not None:
+            values.append(_curve(x, line.target, "target" if alone else f"target, {name}", GREY, width=4))
+            errors.append(_curve(x, line.error, "|error|" if alone else name, colour))
+        values.append(_curve(x, line.network, name, colour))
+        if alone and line.target is not None and not window.bounded_everywhere:
+            p = certificate.norm
+            errors.append(_curve(x, line.growing_error(p), f"L_{p:g} error so far", GREY))
+    ends = [drawn[0].ticks[0][0], drawn[0].ticks[0][-1]] if alone else [0, 1]
+    if window.bounded_everywhere or alone:
+        errors.append(_curve(ends, [certificate.bound] * 2, window.word, ORANGE, dash="dash"))
+    x = window.domain.axes[0] if alone else "share of each variable's range"
+    return {"values": figure(values, x, "value"), "error": figure(errors, x, "|error|")}
+
+
+def _of_plane(window: Window, plane: Slice) -> dict[str, Figure]:
+    def heat(values: Any, colours: str, **limits: Any) -> Figure:
+        trace = {
+            "type": "heatmap",
+            "x": numbers(plane.ticks[0]),
+            "y": numbers(plane.ticks[1]),
+            "z": numbers(plane.as_map(values)),
+            "colorscale": colours.capitalize(),
+            **limits,
+        }
+        return figure([trace], plane.names[0], plane.names[1])
+
+    return {"values": heat(plane.network, VALUES), "error": heat(plane.error, AMOUNTS, **_limits(window))}
+
+
+def _of_cloud(window: Window) -> dict[str, Figure]:
+    """Points of a plane in colours; others by their number or their one variable, as heights."""
+    cloud = np.empty((0, window.domain.size)) if window.cloud is None else window.cloud
+    found, target = window.values(cloud)
+    error = np.abs(found - (np.nan if target is None else target))
+    names, flat = window.domain.axes, window.domain.size == 2
+
+    def dots(values: Any, title: str, colours: str, limits: Figure) -> Figure:
+        if flat:
+            scale = {"zmin": "cmin", "zmax": "cmax"}
+            marker = {"color": numbers(values), "colorscale": colours.capitalize(), "showscale": True, "size": 7}
+            marker |= {scale[name]: limit for name, limit in limits.items()}
+            x, y, axes = cloud[:, 0], cloud[:, 1], (names[0], names[1])
+        else:
+            marker = {"color": BLUE, "size": 5}
+            alone = window.domain.size == 1
+            x, y = cloud[:, 0] if alone else np.arange(len(cloud)), values
+            axes = names[0] if alone else "number of the point", title
+        return figure(
+            [{"type": "scatter", "mode": "markers", "x": numbers(x), "y": numbers(y), "marker": marker}], *axes
+        )
+
+    return {
+        "values": dots(found, "value", VALUES, {}),
+        "error": dots(error, "|error|", AMOUNTS, _limits(window)),
+    }
+
+
+def _limits(window: Window) -> Figure:
+    """The colour scale of an error goes up to a bound that holds at every point."""
+    return {"zmin": 0.0, "zmax": window.net.certificate.bound} if window.bounded_everywhere else {}
