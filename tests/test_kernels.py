@@ -12,12 +12,14 @@ import torch
 from scipy.special import logsumexp
 
 import attnfun as af
+from attnfun.dtypes import round_to
 from attnfun.kernels import Evaluator
 from attnfun.kernels import axes as axes_module
 from attnfun.kernels.axes import FLUSHED, Axis
 from attnfun.kernels.banks import Listed, Product, Stream, Tokens, recognised
 from attnfun.kernels.exponential import exponential
-from attnfun.network import Attention, Network
+from attnfun.network import Affine, Attention, Network, reference
+from attnfun.network.network import rounded
 from cases import CASES
 
 UNIT = 2.0**-53
@@ -67,11 +69,11 @@ def test_windows_drop_no_more_than_they_say(name, tail, pairs, monkeypatch):
         assert axis.width < 20
 
 
-def product_tokens(sizes, seed=0, outputs=2):
+def product_tokens(sizes, seed=0, outputs=2, sharpness=0.3):
     """Tokens of a product in random order, with duplicates whose weights are halves of one."""
     rng = np.random.default_rng(seed)
     centres = [np.sort(rng.uniform(-1, 1, size)) for size in sizes]
-    sharp = [0.3 * size**2 for size in sizes]
+    sharp = [sharpness * size**2 for size in sizes]
     grid = np.stack([part.ravel() for part in np.meshgrid(*centres, indexing="ij")], axis=1)
     slopes, offsets = grid * sharp, -(grid**2 * sharp).sum(axis=1) / 2
     values = rng.normal(size=(len(grid), outputs))
@@ -99,6 +101,7 @@ BANKS = {
     "plane": (product_tokens([30, 25]), Product),
     "space": (product_tokens([20, 18, 24]), Product),
     "four axes": (product_tokens([6, 5, 7, 4]), Product),
+    "long windows": (product_tokens([9, 200], sharpness=0.03), Product),
     "scattered in two": (scattered(2, 1000.0), Listed),
     "scattered in three": (scattered(3, 300.0), Listed),
 }
@@ -134,6 +137,59 @@ def test_banks_are_recognised_and_stay_within_their_room(name, room):
     mass = np.log(found.mass) + found.top
     scores = queries @ tokens.slopes.T + tokens.offsets
     assert np.allclose(mass, logsumexp(scores, axis=1), atol=1e-2)
+
+
+def test_large_banks_hold_float32_numbers_if_there_is_room():
+    tokens = product_tokens([34, 32, 34], outputs=1)
+    queries = np.random.default_rng(2).uniform(-1, 1, (60, 3))
+    dense = dense_average(tokens, queries)
+    scale = np.abs(tokens.values).max()
+    for room, dtype in ((1e-5, np.float32), (0.1 * 2.0**-24 * scale, np.float64)):
+        bank = recognised(tokens, room, np.full(3, -1.0), np.full(3, 1.0))
+        assert isinstance(bank, Product)
+        assert bank.values.dtype == dtype
+        assert np.abs(bank(queries).mean - dense).max() <= room
+
+
+def test_queries_are_answered_alike_in_any_order_and_company():
+    tokens, _ = BANKS["space"]
+    bank = recognised(tokens, 1e-6, np.full(3, -1.0), np.full(3, 1.0))
+    queries = np.random.default_rng(0).uniform(-1, 1, (3000, 3))  # enough to be sorted by cell
+    order = np.random.default_rng(1).permutation(len(queries))
+    together, shuffled = bank(queries), bank(queries[order])
+    for one, other in zip(vars(together).values(), vars(shuffled).values(), strict=True):
+        assert np.array_equal(one[order], other)
+    assert np.array_equal(together.mean[:5], np.vstack([bank(query[None]).mean for query in queries[:5]]))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_small_and_large_heads_of_several_layers(dtype):
+    """Two layers on two tokens, the second with a residual connection, a small bank and a large one."""
+    rng = np.random.default_rng(0)
+    centres = np.linspace(-2, 2, 120)
+    memory = np.zeros((120, 4))
+    memory[:, 0], memory[:, 1], memory[:, 2:] = 900 * centres, -450 * centres**2, rng.normal(size=(120, 2))
+    query = np.stack([np.array([[1.0, 0], [0, 0], [0, 0]]), rng.normal(size=(3, 2)) / 900])
+    key = np.stack([np.eye(4)[:, :2], rng.normal(size=(4, 2)) / 30])
+    attention = Attention.of(
+        query, key, np.stack([np.eye(4)[:, 2:]] * 2), rng.normal(size=(2, 2, 3)), memory,
+        query_bias=np.array([[0.0, 1.0], [0.3, 0.0]]), residual=True,
+    )  # fmt: skip
+    first = Attention.of(rng.normal(size=(3, 3, 2)), rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4, 1)),
+                         rng.normal(size=(3, 1, 3)) / 4, rng.normal(size=(5, 4)))  # fmt: skip
+    mixing = Affine(rng.normal(size=(2, 3, 3)) / 4, rng.normal(size=(2, 3)) / 4, rng.normal(size=(2, 2, 2)))
+    layers = tuple(
+        rounded(layer, dtype) for layer in (mixing, first, Affine.tokenwise(np.eye(3), np.ones(3)), attention)
+    )
+    network, box = Network(layers, 2, dtype), af.Box(np.full((2, 3), -1.0), np.full((2, 3), 1.0))
+    X = round_to(rng.uniform(-1, 1, (100, 2, 3)), dtype)
+    wanted = reference.run(network, X)
+    for allowance in (0.0, 1e-3):
+        run = Evaluator(network, box, allowance)
+        assert {type(bank) for bank in run.banks} == ({Stream, Product} if allowance else {Stream})
+        off = np.abs(run(X) - wanted).max()
+        assert off <= allowance + (1e-9 if dtype == "float64" else 1e-4)
+        assert np.array_equal(run(X[7:8])[0], run(X)[7])
 
 
 @pytest.mark.parametrize("name", BANKS)

@@ -6,12 +6,15 @@ Tokens are sorted by slope. The line of queries is cut into cells, each with a *
     e^{s_j(q) - s_c(q)} <= e^{M_jc},      M_jc = the larger of s_j - s_c at the two ends of the cell,
 
 because differences of scores are affine in q. (A cell without end: the leader of the last cell has the largest
-slope, so that differences fall towards infinity, and likewise at the other side.) The *window* of a cell leaves out
-tokens from both ends of the list as long as their `e^M` add up to at most half of what may be dropped, each side. So
-the dropped share of the mass is bounded for **every** real query, and it does not matter whether leaders are exactly
-the largest.
+slope, so that differences fall towards infinity, and likewise at the other side.) With the smaller differences at the
+two ends, `m_jc`, the mass of all tokens is at least `Σ_j e^{m_jc}`, in units of the leader's weight; 1 counts for the
+leader itself, and 0 for the others in a cell without end. The *window* of a cell leaves out tokens from both ends of
+the list as long as their `e^M` add up to at most half of what may be dropped of that mass, each side. So the dropped share
+of the mass is bounded for **every** real query, and it does not matter whether leaders are exactly the largest. Cells
+are cut in halves, because windows of halves are shorter.
 
-**Rounding.** M is computed with an error of at most `8u ((|a_j| + |a_c|)|q| + |b_j| + |b_c|)`, which is added to it.
+**Rounding.** M and m are computed with an error of at most `8u ((|a_j| + |a_c|)|q| + |b_j| + |b_c|)`, which is added to
+M and subtracted from m.
 """
 
 from __future__ import annotations
@@ -31,8 +34,12 @@ ENTRIES = 2**21
 """Numbers in the largest temporary array."""
 MOST_PAIRS = 2**24
 """Pairs of cells and tokens that are looked at; longer lines have windows only if every token leads somewhere."""
-BUCKETS = 4
+BUCKETS = 2
 """Buckets a cell, for finding cells."""
+SPARE = 64
+"""Tokens of weight zero behind the last one, so that loops may read whole vectors."""
+NOTHING = -1e300
+"""Their offset."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +61,12 @@ class Axis:
         >>> centres = np.arange(100.0)
         >>> axis = Axis.of(centres, -(centres**2) / 2, tail=1e-8)
         >>> int((axis.stop - axis.start).max())
-        13
+        12
         """
         order = np.lexsort((offsets, slopes))
         slopes, offsets = slopes[order], offsets[order]
         leader = _leaders(slopes, offsets)
-        breaks = _crossings(slopes, offsets, leader)
+        leader, breaks = _halved(leader, _crossings(slopes, offsets, leader))
         start, stop = _windows(slopes, offsets, leader, breaks, tail)
         return cls(slopes, offsets, order, breaks, leader, start, stop)
 
@@ -91,16 +98,16 @@ class Axes:
         """Concatenate."""
         lows, scales, firsts = zip(*(axis.buckets() for axis in axes), strict=True)
 
-        def joined(name: str) -> npt.NDArray[np.generic]:
-            return np.concatenate([getattr(axis, name) for axis in axes])
+        def joined(name: str, *more: Floats) -> npt.NDArray[np.generic]:
+            return np.concatenate([*(getattr(axis, name) for axis in axes), *more])
 
         def ends(lengths: list[int]) -> Integers:
             return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
         return cls(
             (
-                joined("slopes"),
-                joined("offsets"),
+                joined("slopes", np.zeros(SPARE)),
+                joined("offsets", np.full(SPARE, NOTHING)),
                 ends([len(axis.slopes) for axis in axes]),
                 np.array(lows),
                 np.array(scales),
@@ -134,6 +141,15 @@ def _crossings(slopes: Floats, offsets: Floats, kept: Integers) -> Floats:
         return -np.diff(offsets[kept]) / np.diff(slopes[kept])
 
 
+def _halved(leader: Integers, breaks: Floats) -> tuple[Integers, Floats]:
+    """Each cell that has two ends cut in halves, because windows of halves are shorter."""
+    if not np.isfinite(breaks).all():
+        return leader, breaks
+    middles = breaks[:-1] + np.diff(breaks) / 2
+    twice = np.repeat(leader, 2)[1:-1] if len(leader) > 1 else leader  # cells at the ends are not cut
+    return twice, np.sort(np.concatenate([breaks, middles]))
+
+
 def _windows(
     slopes: Floats, offsets: Floats, leader: Integers, breaks: Floats, tail: float
 ) -> tuple[Integers, Integers]:
@@ -144,38 +160,42 @@ def _windows(
     if not np.isfinite(breaks).all() or cells == 1:
         return whole
     if cells * count > MOST_PAIRS:
-        return _windows_by_bisection(slopes, offsets, ends, tail) if cells == count else whole
+        every = len(np.unique(leader)) == count
+        return _windows_by_bisection(slopes, offsets, leader, ends, tail) if every else whole
     start, stop = whole
     rows = max(1, ENTRIES // count)
     for begin in range(0, cells, rows):
         part = slice(begin, begin + rows)
         cell = np.arange(begin, min(begin + rows, cells))
         lead = leader[part, None]  # (c, 1)
-        excess = _excess(slopes, offsets, np.arange(count)[None], lead, ends[cell, None], ends[cell + 1, None])
-        bound = np.exp(excess) * (1 + 1e-12)  # (c, N)
-        limit = tail / 2 * (1 - 4 * count * UNIT)
+        token = np.arange(count)[None]
+        least, most = _apart(slopes, offsets, token, lead, ends[cell, None], ends[cell + 1, None])  # (c, N)
+        bound = np.exp(most) * (1 + 1e-12)
+        mass = np.maximum(np.exp(least).sum(axis=1, keepdims=True), 1.0)  # (c, 1)
+        limit = tail / 2 * mass * (1 - 1e-12 - 4 * count * UNIT)
         left, right = np.cumsum(bound, axis=1), np.cumsum(bound[:, ::-1], axis=1)
         start[part] = np.minimum((left <= limit).sum(axis=1), leader[part])
         stop[part] = np.maximum(count - (right <= limit).sum(axis=1), leader[part] + 1)
     return start, stop
 
 
-def _windows_by_bisection(slopes: Floats, offsets: Floats, ends: Floats, tail: float) -> tuple[Integers, Integers]:
+def _windows_by_bisection(
+    slopes: Floats, offsets: Floats, leader: Integers, ends: Floats, tail: float
+) -> tuple[Integers, Integers]:
     """Where every token leads, scores fall away from the leader: a token below `-log(2N/tail)` ends the window.
 
     They fall up to rounding: a break is off by a few units, so a score may rise by `16u` of its size from one token to
     the next, N times at most; that much is added.
     """
     count = len(slopes)
-    cell = np.arange(count)
     reach = np.abs(ends[1:-1]).max() * np.abs(slopes).max() + np.abs(offsets).max()
     limit = -np.log(2 * count / tail) - 16 * UNIT * count * reach
 
     def far(token: Integers) -> npt.NDArray[np.bool_]:
-        return _excess(slopes, offsets, token, cell, ends[:-1], ends[1:]) <= limit
+        return _apart(slopes, offsets, token, leader, ends[:-1], ends[1:])[1] <= limit
 
-    near, beyond = cell, np.full(count, count)  # far(near) is false, beyond counts as far
-    low, before = np.full(count, -1), cell  # the other side
+    near, beyond = leader, np.full(len(leader), count)  # far(near) is false, beyond counts as far
+    low, before = np.full(len(leader), -1), leader  # the other side
     for _ in range(int(count).bit_length() + 1):
         middle = (near + beyond) // 2
         away = far(middle)
@@ -186,13 +206,18 @@ def _windows_by_bisection(slopes: Floats, offsets: Floats, ends: Floats, tail: f
     return before, beyond
 
 
-def _excess(slopes: Floats, offsets: Floats, token: Integers, lead: Integers, low: Floats, high: Floats) -> Floats:
-    """An upper bound on s_j - s_c over cells [low, high]; broadcast."""
+def _apart(
+    slopes: Floats, offsets: Floats, token: Integers, lead: Integers, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """Bounds on s_j - s_c over cells [low, high], from below and from above; broadcast."""
     slope, offset = slopes[token] - slopes[lead], offsets[token] - offsets[lead]
     size, rest = np.abs(slopes[token]) + np.abs(slopes[lead]), np.abs(offsets[token]) + np.abs(offsets[lead])
-    found = np.full(np.broadcast_shapes(slope.shape, low.shape), -np.inf)
+    shape = np.broadcast_shapes(slope.shape, low.shape)
+    least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
     for end in (low, high):
-        place = np.where(np.isfinite(end), end, 0.0)
-        at = slope * place + offset + 8 * UNIT * (size * np.abs(place) + rest)
-        found = np.where(np.isfinite(end), np.maximum(found, at), found)
-    return found
+        finite = np.isfinite(end)
+        place = np.where(finite, end, 0.0)
+        at, doubt = slope * place + offset, 8 * UNIT * (size * np.abs(place) + rest)
+        least = np.minimum(least, np.where(finite, at - doubt, -np.inf))
+        most = np.where(finite, np.maximum(most, at + doubt), most)
+    return least, most

@@ -29,6 +29,7 @@ from .axes import FLUSHED, UNIT, Axes, Axis
 from .trees import Tree
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 SMALL = 32
 """Banks of so few tokens are asked as a whole."""
@@ -36,6 +37,12 @@ LARGEST_TAIL = 2.0**-10
 """More than this share of the mass is never dropped."""
 WORTH = 0.4
 """Windows on a line are worth it if they hold less than this share of the tokens."""
+LANES = 8, 12, 16, 24
+"""Values that loops take at a time, the least that hold a window."""
+MANY_LANES = 16
+"""The same for longer windows."""
+MANY = 2**15
+"""Banks of so many tokens do not fit a processor's own cache: their values are better held in float32."""
 GUARD = 16
 """Units of roundoff charged to each score and weight."""
 SURE = 0.03
@@ -85,13 +92,16 @@ class Product:
     """A bank whose weights factor over axes."""
 
     axes: tuple[Axis, ...]
-    values: Floats  # (v, N), the last axis fastest
+    values: npt.NDArray[Any]  # (v, N), the last axis fastest; float64 or float32
     flat: Axes
+    sizes: Integers  # (r,), tokens along each axis, as the values are stored
+    places: Integers  # rows of a window, from its first token
+    lanes: int  # values that are taken at a time
 
     @property
     def tokens(self) -> int:
         """Number of tokens."""
-        return self.values.shape[1]
+        return prod(len(axis.slopes) for axis in self.axes)
 
     @property
     def asked(self) -> int:
@@ -112,10 +122,11 @@ class Product:
     def _run(self, queries: Floats, along: int) -> tuple[Moments, Floats]:
         from .loops import product
 
-        count, sizes = len(queries), [len(axis.slopes) for axis in self.axes]
-        strides = np.array([prod(sizes[k + 1 :]) for k in range(len(sizes))], dtype=np.int64)
-        mean, top, mass, centre = np.empty((count, len(self.values))), *np.empty((3, count))
-        product(queries, self.flat.arrays, self.values, strides, along, mean, top, mass, centre)
+        mean, top, mass, centre = np.empty((len(queries), len(self.values))), *np.empty((3, len(queries)))
+        widths = np.array([axis.width for axis in self.axes])
+        widths[-1] = _stretched(int(widths[-1]), self.lanes)
+        shape, results = (self.sizes, widths, self.lanes), (mean, top, mass, centre)
+        product(queries, self.flat.arrays, self.values.reshape(-1), shape, self.places, along, results)
         return Moments(mean, top, mass), centre
 
     @classmethod
@@ -124,13 +135,28 @@ class Product:
         return cls.of((Axis.of(tokens.slopes[:, 0], tokens.offsets, tail),), tokens.values)
 
     @classmethod
-    def of(cls, axes: tuple[Axis, ...], values: Floats) -> Product:
+    def of(cls, axes: tuple[Axis, ...], values: npt.NDArray[Any]) -> Product:
         """Axes with the order that their tokens were given in, and values (ΠN, v) in the given order."""
-        grid = values.T.reshape(values.shape[1], *(len(axis.order) for axis in axes))  # (v, N_1, ..., N_r)
+        sizes = [len(axis.order) for axis in axes]
+        grid = values.T.reshape(values.shape[1], *sizes)  # (v, N_1, ..., N_r)
         for k, axis in enumerate(axes):
             if not np.array_equal(axis.order, np.arange(len(axis.order))):
                 grid = grid.take(axis.order, axis=k + 1)
-        return cls(axes, np.ascontiguousarray(grid.reshape(values.shape[1], -1)), Axes.of(axes))
+        lanes = next((lanes for lanes in LANES if axes[-1].width <= lanes), MANY_LANES)
+        if (spare := _stretched(axes[-1].width, lanes) - sizes[-1]) > 0:  # tokens of weight zero
+            grid = np.pad(grid, [(0, 0)] * len(axes) + [(0, spare)])
+            sizes[-1] += spare
+        places = np.zeros(1, dtype=np.int64)
+        for k, axis in enumerate(axes[:-1]):
+            steps = prod(sizes[k + 1 :]) * np.arange(axis.width)
+            places = (places[:, None] + steps).ravel()
+        stored = np.ascontiguousarray(grid.reshape(values.shape[1], -1))
+        return cls(axes, stored, Axes.of(axes), np.array(sizes), places, lanes)
+
+
+def _stretched(width: int, lanes: int) -> int:
+    """The width in whole stretches of `lanes`."""
+    return -(-width // lanes) * lanes
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,7 +272,8 @@ def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
         if found is not None:
             return found
         if len(tokens.offsets) > SMALL:
-            own = _own_error(merged.offsets, merged.slopes, reach, merged.values, len(merged.offsets))
+            own = _weights_error(merged.offsets, merged, reach)
+            own += _sums_error(2 * len(merged.offsets), float(np.abs(merged.values).max(initial=0.0)))
             tail = min((room - own) / max(1.1 * merged.osc, 1e-300), LARGEST_TAIL)
             tree = Tree.grown(merged.slopes, merged.offsets, low, high, tail) if tail > 0 else None
             if tree is not None:
@@ -255,7 +282,12 @@ def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
 
 
 def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
-    """Slopes on a product of axes, offsets that are sums over them up to ρ; the rest of the room is for windows."""
+    """Slopes on a product of axes, offsets that are sums over them up to ρ; a part of the room is for windows.
+
+    An eighth of the room is for the rounding of sums: a value is multiplied by a weight for each axis and added to
+    those of all rows of the window, then to those along the last axis; masses are sums over axes. Large banks hold
+    their values in float32 if that takes no more than three quarters. The rest is for ρ, weights and windows.
+    """
     columns = [np.unique(column) for column in tokens.slopes.T]
     sizes = [len(column) for column in columns]
     if prod(sizes) != len(tokens.offsets):
@@ -267,20 +299,29 @@ def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
         rest = rest - part.reshape([size if m == k else 1 for m in range(len(sizes))])
         parts.append(part)
     off = float(np.abs(rest).max()) + GUARD * UNIT * float(np.abs(grid).max())
-    own = _own_error(np.concatenate(parts), tokens.slopes, reach, tokens.values, sum(sizes))
-    spent = expm1(2 * min(off, 1.0)) * tokens.osc + own
-    tail = min((room - spent) / max(1.1 * tokens.osc * len(sizes), 1e-300), LARGEST_TAIL)
-    if tail <= 0 or spent > room / 2:
+    spent = expm1(2 * min(off, 1.0)) * tokens.osc + _weights_error(np.concatenate(parts), tokens, reach)
+    most = float(np.abs(tokens.values).max(initial=0.0))
+    narrowing = 1.01 * 2.0**-24 * most + 2.0**-149
+    narrow = len(tokens.offsets) >= MANY and narrowing <= 0.75 * room
+    left = 0.875 * room - spent - narrow * narrowing
+    tail = min(left / max(1.1 * tokens.osc * len(sizes), 1e-300), LARGEST_TAIL)
+    if tail <= 0:
         return None
     axes = tuple(Axis.of(column, part, tail) for column, part in zip(columns, parts, strict=True))
-    return Product.of(axes, tokens.values)
+    widths = [axis.width for axis in axes]
+    if _sums_error(prod(widths[:-1]) + 2 * (sum(widths) + MANY_LANES) + 2 * len(sizes), most) > room / 8:
+        return None
+    return Product.of(axes, tokens.values.astype(np.float32) if narrow else tokens.values)
 
 
-def _own_error(offsets: Floats, slopes: Floats, reach: Floats, values: Floats, terms: int) -> float:
-    """Rounding in the loops, against real arithmetic, for queries up to `reach`: of scores and weights, of sums."""
-    weights = expm1(min(2 * _score_doubt(offsets, slopes, reach), 1.0))
-    osc, most = float(np.ptp(values, axis=0).max(initial=0.0)), float(np.abs(values).max(initial=0.0))
-    return weights * osc + 1.1 * (2 * terms + 8) * UNIT * most
+def _weights_error(offsets: Floats, tokens: Tokens, reach: Floats) -> float:
+    """What the rounding of scores and weights moves an average by, for queries up to `reach`."""
+    return expm1(min(2 * _score_doubt(offsets, tokens.slopes, reach), 1.0)) * tokens.osc
+
+
+def _sums_error(terms: int, most: float) -> float:
+    """Rounding of sums and products with values up to `most`, so many of them one after the other."""
+    return 1.1 * (terms + 8) * UNIT * most
 
 
 def _score_doubt(offsets: Floats, slopes: Floats, reach: Floats) -> float:

@@ -1,4 +1,4 @@
-"""The exponential function for inner loops: straight-line code that becomes vector instructions.
+"""The exponential function for inner loops: straight-line code, for one number or a vector of them.
 
 **Bound.** With `k` the integer nearest to `x / log 2` and `r = x - k log 2`, `|r| <= 0.3466`, the Taylor polynomial of
 degree 13 leaves a remainder of at most `r^14/14! e^r <= 6e-18`, a twentieth of a unit u = 2⁻⁵³. `k` times the upper
@@ -10,6 +10,7 @@ is below the numbers that the rounding model allows to vanish.
 
 from __future__ import annotations
 
+from math import factorial
 from typing import Any
 
 from llvmlite import ir
@@ -24,43 +25,48 @@ MAGIC = 1.5 * 2.0**52
 LEAST = -708.0
 ONE = 1023 << 52
 """The bits of 1.0."""
+COEFFICIENTS = [1 / factorial(degree) for degree in range(13, -1, -1)]
+FUSED = ("contract",)
+"""Products and sums may be fused, nothing else."""
 
 
-def _bitcast(source: Any, result: Any, form: ir.Type) -> Any:
-    """A function that reads the bits of one type as another."""
+def emit(builder: Any, x: Any) -> Any:
+    """The instructions for e^x, x a double or a vector of doubles.
 
-    def declare(typing: Any, number: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.bitcast(arguments[0], form)
+    They may be fused, not reordered: numba's `fastmath` goes to all instructions of the function they stand in.
+    """
+    lanes = x.type.count if isinstance(x.type, ir.VectorType) else 0
+    bits = ir.VectorType(ir.IntType(64), lanes) if lanes else ir.IntType(64)
 
-        return result(source), generate
+    def constant(number: float) -> Any:
+        form = bits if isinstance(number, int) else x.type
+        return ir.Constant(form, [number] * lanes if lanes else number)
 
-    return intrinsic(declare)
+    def fma(one: Any, other: Any, added: Any) -> Any:
+        return builder.fadd(builder.fmul(one, other, flags=FUSED), added, flags=FUSED)
+
+    x = builder.select(builder.fcmp_ordered(">", x, constant(LEAST)), x, constant(LEAST))
+    shifted = fma(x, constant(LOG2E), constant(MAGIC))
+    k = builder.fsub(shifted, constant(MAGIC))
+    r = fma(k, constant(-LOG2_LOWER), fma(k, constant(-LOG2_UPPER), x))
+    p = constant(COEFFICIENTS[0])
+    for coefficient in COEFFICIENTS[1:]:
+        p = fma(p, r, constant(coefficient))
+    power = builder.add(builder.shl(builder.bitcast(shifted, bits), constant(52)), constant(ONE))
+    return builder.fmul(p, builder.bitcast(power, x.type), flags=FUSED)
 
 
-_bits: Any = _bitcast(types.float64, types.int64, ir.IntType(64))
-_float: Any = _bitcast(types.int64, types.float64, ir.DoubleType())
+def _declare(typing: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return emit(builder, arguments[0])
+
+    return types.float64(types.float64), generate
 
 
-@njit(fastmath={"contract"})
+_emitted: Any = intrinsic(_declare)
+
+
+@njit
 def exponential(x: float) -> float:
     """e^x for x <= 700, to within 3 units of roundoff; e^-708 for smaller x than that."""
-    x = x if x > LEAST else LEAST
-    shifted = x * LOG2E + MAGIC
-    k = shifted - MAGIC
-    r = (x - k * LOG2_UPPER) - k * LOG2_LOWER
-    p = 1 / 6227020800.0
-    p = p * r + 1 / 479001600.0
-    p = p * r + 1 / 39916800.0
-    p = p * r + 1 / 3628800.0
-    p = p * r + 1 / 362880.0
-    p = p * r + 1 / 40320.0
-    p = p * r + 1 / 5040.0
-    p = p * r + 1 / 720.0
-    p = p * r + 1 / 120.0
-    p = p * r + 1 / 24.0
-    p = p * r + 1 / 6.0
-    p = p * r + 0.5
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * _float((_bits(shifted) << 52) + ONE)
+    return _emitted(x)

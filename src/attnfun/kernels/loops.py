@@ -8,13 +8,11 @@ any order. Neither starts threads or holds Python's lock.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from .exponential import exponential
+from .vectors import VECTOR, at, combine, weigh
 
 EXACT = {"contract"}
 """Products and sums may be fused, nothing else."""
@@ -24,22 +22,15 @@ STREAM = 512
 """Tokens that a streaming sum takes at a time."""
 
 
-def _declare_at(typing: Any, array: Any, index: Any) -> Any:
-    """`array[index]` for an index that is surely in range: without the test for negative ones, which stops vectors."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        return builder.load(builder.gep(data, [arguments[1]]))
-
-    return array.dtype(array, types.intp), generate
-
-
-_at: Any = intrinsic(_declare_at)
+EIGHT, TWELVE, SIXTEEN, MANY = (0,) * 8, (0,) * 12, (0,) * 16, (0,) * 24
+SORTED = 512
+"""Queries that are worth sorting by cell, so that neighbours find their values in the cache."""
 
 
 @njit(nogil=True, fastmath=EXACT)
-def _weight(slope, offset, query, top):
-    return exponential(slope * query + offset - top)
+def _weights(weights, slopes, offsets, source, count, query, peak):
+    for j in range(0, count, VECTOR):
+        weigh(weights, j, slopes, offsets, source + j, query, peak)
 
 
 @njit(nogil=True, fastmath=EXACT)
@@ -64,38 +55,98 @@ def _cell(query, low, scale, first, breaks):
     return below
 
 
-@njit(cache=True, nogil=True, fastmath=ANY_ORDER, error_model="numpy")
-def product(queries, axes, values, strides, along, mean, top, mass, centre):
-    """A bank on a product of axes: queries (B, r), values (v, N) -> mean (B, v), top and mass (B,).
+@njit(nogil=True)
+def _located(queries, axes):
+    """The cell of each query on each axis, counted over all axes, (B, r)."""
+    low, scale, first, buckets, breaks, cells = axes[3], axes[4], axes[5], axes[6], axes[7], axes[11]
+    found = np.empty(queries.shape, dtype=np.int64)
+    for k in range(queries.shape[1]):
+        own_first, here = first[buckets[k] : buckets[k + 1]], cells[k]
+        own_breaks = breaks[here - k : cells[k + 1] - k - 1]
+        for i in range(len(queries)):
+            found[i, k] = here + _cell(queries[i, k], low[k], scale[k], own_first, own_breaks)
+    return found
 
-    `axes` holds the arrays of `Axes`. `along` >= 0 asks for the derivative of the mean by that coordinate of the query
+
+@njit(nogil=True)
+def _order(located, cells):
+    """Queries by their cells on the first axes, as many axes as there are queries for; counting sort, O(B)."""
+    count, rank = located.shape
+    key, kinds = np.zeros(count, dtype=np.int64), 1
+    if rank > 2 and count >= SORTED:
+        for k in range(rank - 1):
+            here = cells[k + 1] - cells[k]
+            if kinds * here > 2 * count:
+                break
+            kinds *= here
+            for i in range(count):
+                key[i] = key[i] * here + located[i, k] - cells[k]
+    if kinds == 1:
+        return np.arange(count)
+    start = np.zeros(kinds + 1, dtype=np.int64)
+    for i in range(count):
+        start[key[i] + 1] += 1
+    for kind in range(kinds):
+        start[kind + 1] += start[kind]
+    order = np.empty(count, dtype=np.int64)
+    for i in range(count):
+        order[start[key[i]]] = i
+        start[key[i]] += 1
+    return order
+
+
+@njit(nogil=True)
+def _stretch(out, values, shift, places, shares, rows, lanes):
+    """Σ_row shares[row] values[places[row] + shift ...], as many lanes as asked for."""
+    if lanes == 8:
+        combine(out, 0, 0.0, values, shift, places, 0, shares, 0, rows, EIGHT)
+    elif lanes == 12:
+        combine(out, 0, 0.0, values, shift, places, 0, shares, 0, rows, TWELVE)
+    elif lanes == 16:
+        combine(out, 0, 0.0, values, shift, places, 0, shares, 0, rows, SIXTEEN)
+    else:
+        combine(out, 0, 0.0, values, shift, places, 0, shares, 0, rows, MANY)
+
+
+@njit(cache=True, nogil=True, fastmath=ANY_ORDER, error_model="numpy")
+def product(queries, axes, values, shape, places, along, results):
+    """A bank on a product of axes: queries (B, r) -> mean (B, v), top and mass (B,), by the windows of their cells.
+
+    `axes` holds the arrays of `Axes`; values (v N,) are stretches along the last axis; `shape` is (sizes, widths,
+    lanes): tokens and window on each axis, the last window in stretches of `lanes`. `places` are those of the window's
+    rows, from its first token. `along` >= 0 asks for the derivative of the mean by that coordinate of the query
     instead, and for the average slope along it, `centre` (B,). O(Π windows) a query.
     """
-    slopes, offsets, tokens, low, scale, first, buckets, breaks, leader, start, stop, cells = axes
-    rank, rows, longest = len(strides), 1, 1
+    (mean, top, mass, centre), (sizes, widths, lanes) = results, shape
+    slopes, offsets, tokens, leader, start, stop, cells = (
+        axes[0],
+        axes[1],
+        axes[2],
+        axes[8],
+        axes[9],
+        axes[10],
+        axes[11],
+    )
+    rank, rows, last = len(sizes), len(places), len(sizes) - 1
+    longest, whole = 0, 1
     for k in range(rank):
-        widest = 0
-        for cell in range(cells[k], cells[k + 1]):
-            widest = max(widest, stop[cell] - start[cell])
-        longest = max(longest, widest)
-        if k < rank - 1:
-            rows *= widest
-    weights, shares, places = np.empty(longest), np.empty(rows), np.empty(rows, dtype=np.int64)
-    for i in range(len(queries)):
-        filled, high, total = 1, 0.0, 1.0
-        shares[0], places[0] = 1.0, 0
-        count, begin = 0, 0
+        longest, whole = max(longest, widths[k] + VECTOR), whole * sizes[k]
+    weights, shares, sums = np.empty(longest), np.empty(rows), np.empty(lanes)
+    located = _located(queries, axes)
+    for i in _order(located, cells):
+        filled, high, total, place, count, stride = 1, 0.0, 1.0, 0, 0, whole
+        shares[0] = 1.0
         for k in range(rank):
-            query, here = queries[i, k], cells[k]
-            own_first = first[buckets[k] : buckets[k + 1]]
-            own_breaks = breaks[here - k : cells[k + 1] - k - 1]
-            cell = here + _cell(query, low[k], scale[k], own_first, own_breaks)
-            begin, count = start[cell], stop[cell] - start[cell]
-            best = tokens[k] + leader[cell]
+            query, cell = queries[i, k], located[i, k]
+            stride //= sizes[k]
+            count = widths[k]
+            if k == last:
+                count = (stop[cell] - start[cell] + lanes - 1) // lanes * lanes
+            begin = min(start[cell], sizes[k] - count)
+            place += begin * stride
+            best, source = tokens[k] + leader[cell], tokens[k] + begin
             peak = slopes[best] * query + offsets[best]
-            source = tokens[k] + begin
-            for j in range(count):
-                weights[j] = _weight(_at(slopes, source + j), _at(offsets, source + j), query, peak)
+            _weights(weights, slopes, offsets, source, count, query, peak)
             own = 0.0
             for j in range(count):
                 own += weights[j]
@@ -108,20 +159,18 @@ def product(queries, axes, values, strides, along, mean, top, mass, centre):
                 for j in range(count):
                     weights[j] *= slopes[source + j] - middle
             high, total = high + peak, total * own
-            if k < rank - 1:
+            if k < last:
                 for row in range(filled - 1, -1, -1):
-                    share, place = shares[row], places[row] + begin * strides[k]
+                    share = shares[row]
                     for j in range(count):
                         shares[row * count + j] = share * weights[j]
-                        places[row * count + j] = place + j * strides[k]
                 filled *= count
-        for column in range(len(values)):
-            row_values, summed = values[column], 0.0
-            for row in range(filled):
-                place, part = places[row] + begin, 0.0
-                for j in range(count):
-                    part += _at(row_values, place + j) * _at(weights, j)
-                summed += shares[row] * part
+        for column in range(mean.shape[1]):
+            summed = 0.0
+            for begin in range(0, count, lanes):
+                _stretch(sums, values, column * whole + place + begin, places, shares, rows, lanes)
+                for j in range(lanes):
+                    summed += sums[j] * weights[begin + j]
             mean[i, column] = summed / total
         top[i], mass[i] = high, total
 
@@ -129,11 +178,11 @@ def product(queries, axes, values, strides, along, mean, top, mass, centre):
 @njit(nogil=True, fastmath=EXACT)
 def _scores(query, keys, offsets, begin, count, scores):
     for j in range(count):
-        scores[j] = _at(offsets, begin + j)
+        scores[j] = at(offsets, begin + j)
     for feature in range(len(query)):
         factor, row = query[feature], keys[feature]
         for j in range(count):
-            scores[j] += factor * _at(row, begin + j)
+            scores[j] += factor * at(row, begin + j)
 
 
 @njit(nogil=True, fastmath=EXACT)
@@ -173,7 +222,7 @@ def stream(queries, keys, offsets, values, tree, mean, top, mass):
             for column in range(len(values)):
                 row, summed = values[column], 0.0
                 for j in range(count):
-                    summed += _at(row, where + j) * scores[j]
+                    summed += at(row, where + j) * scores[j]
                 sums[column] += summed
         for column in range(len(values)):
             mean[i, column] = sums[column] / total

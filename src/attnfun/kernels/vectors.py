@@ -16,10 +16,27 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .exponential import FUSED, emit
+
 VECTOR = 4
 """Numbers in a vector register, as we ask for them; the compiler joins or splits them where registers differ."""
 REGISTERS = 12
 """Vector registers that hold sums."""
+
+
+DOUBLES = ir.VectorType(ir.DoubleType(), VECTOR)
+
+
+def _spread(builder: Any, number: Any) -> Any:
+    """A vector of equal numbers."""
+    undefined = ir.Constant(DOUBLES, ir.Undefined)
+    one = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), VECTOR), None))
+
+
+def _vector(builder: Any, array: Any, index: Any, form: Any = DOUBLES) -> Any:
+    """Where the vector that starts at an index is."""
+    return builder.bitcast(builder.gep(array, [index]), form.as_pointer())
 
 
 def _declare(
@@ -51,30 +68,22 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
     out, values, places, shares = (data(number) for number in (0, 3, 5, 7))
     at, constant, shift, first_place, first_share, count = (arguments[number] for number in (1, 2, 4, 6, 8, 9))
     wide = signature.args[3].dtype == types.float64
-    vector = ir.VectorType(ir.DoubleType(), VECTOR)
-    loaded = vector if wide else ir.VectorType(ir.FloatType(), VECTOR)
+    loaded = DOUBLES if wide else ir.VectorType(ir.FloatType(), VECTOR)
     parts = signature.args[-1].count // VECTOR
     rows = max(1, min(4, REGISTERS // parts))
 
-    def spread(number: Any) -> Any:
-        undefined = ir.Constant(vector, ir.Undefined)
-        one = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(one, undefined, ir.Constant(ir.VectorType(ir.IntType(32), VECTOR), None))
-
     def add_row(number: Any, sums: list[Any]) -> None:
-        share = spread(builder.load(builder.gep(shares, [builder.add(first_share, number)])))
+        share = _spread(builder, builder.load(builder.gep(shares, [builder.add(first_share, number)])))
         place = builder.add(builder.load(builder.gep(places, [builder.add(first_place, number)])), shift)
         for part, total in enumerate(sums):
-            where = builder.bitcast(builder.gep(values, [plus(place, VECTOR * part)]), loaded.as_pointer())
-            found = builder.load(where, align=8 if wide else 4)
-            found = found if wide else builder.fpext(found, vector)
-            product = builder.fmul(found, share, flags=("contract",))
-            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+            found = builder.load(_vector(builder, values, plus(place, VECTOR * part), loaded), align=8 if wide else 4)
+            product = builder.fmul(found if wide else builder.fpext(found, DOUBLES), share, flags=FUSED)
+            builder.store(builder.fadd(builder.load(total), product, flags=FUSED), total)
 
-    totals = [[cgutils.alloca_once(builder, vector) for _ in range(parts)] for _ in range(rows)]
-    zero = ir.Constant(vector, [0.0] * VECTOR)
+    totals = [[cgutils.alloca_once(builder, DOUBLES) for _ in range(parts)] for _ in range(rows)]
+    zero = ir.Constant(DOUBLES, [0.0] * VECTOR)
     for row, sums in enumerate(totals):
-        start = spread(constant) if row == 0 else zero
+        start = _spread(builder, constant) if row == 0 else zero
         for total in sums:
             builder.store(start, total)
     step = ir.Constant(count.type, rows)
@@ -88,13 +97,35 @@ def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
         result = builder.load(totals[0][part])
         for sums in totals[1:]:
             result = builder.fadd(result, builder.load(sums[part]))
-        where = builder.bitcast(builder.gep(out, [plus(at, VECTOR * part)]), vector.as_pointer())
-        builder.store(result, where, align=8)
+        builder.store(result, _vector(builder, out, plus(at, VECTOR * part)), align=8)
     return context.get_dummy_value()
 
 
 combine: Any = intrinsic(_declare)
 """`combine(out, at, constant, values, shift, places, p, shares, s, count, lanes)`, W = len(lanes), a multiple of 4."""
+
+
+def _declare_weigh(
+    typing: Any, out: Any, at: Any, slopes: Any, offsets: Any, source: Any, query: Any, peak: Any
+) -> Any:
+    """`out[at + j] = exp(slopes[source + j] * query + offsets[source + j] - peak)` for j < 4."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out, slopes, offsets = (
+            context.make_array(signature.args[number])(context, builder, arguments[number]).data for number in (0, 2, 3)
+        )
+        _, at, _, _, source, query, peak = arguments
+        slope, offset = (builder.load(_vector(builder, array, source), align=8) for array in (slopes, offsets))
+        product = builder.fmul(slope, _spread(builder, query), flags=FUSED)
+        apart = builder.fsub(builder.fadd(product, offset, flags=FUSED), _spread(builder, peak))
+        builder.store(emit(builder, apart), _vector(builder, out, at), align=8)
+        return context.get_dummy_value()
+
+    size, number = types.int64, types.float64
+    return types.void(out, size, slopes, offsets, size, number, number), generate
+
+
+weigh: Any = intrinsic(_declare_weigh)
 
 
 def _declare_at(typing: Any, array: Any, index: Any) -> Any:
