@@ -178,10 +178,9 @@ def test_small_and_large_heads_of_several_layers(dtype):
     first = Attention.of(rng.normal(size=(3, 3, 2)), rng.normal(size=(3, 4, 2)), rng.normal(size=(3, 4, 1)),
                          rng.normal(size=(3, 1, 3)) / 4, rng.normal(size=(5, 4)))  # fmt: skip
     mixing = Affine(rng.normal(size=(2, 3, 3)) / 4, rng.normal(size=(2, 3)) / 4, rng.normal(size=(2, 2, 2)))
-    layers = tuple(
-        rounded(layer, dtype) for layer in (mixing, first, Affine.tokenwise(np.eye(3), np.ones(3)), attention)
-    )
-    network, box = Network(layers, 2, dtype), af.Box(np.full((2, 3), -1.0), np.full((2, 3), 1.0))
+    layers = mixing, first, Affine.tokenwise(np.eye(3), np.ones(3)), attention
+    network = Network(tuple(rounded(layer, dtype) for layer in layers), 2, dtype)
+    box = af.Box(np.full((2, 3), -1.0), np.full((2, 3), 1.0))
     X = round_to(rng.uniform(-1, 1, (100, 2, 3)), dtype)
     wanted = reference.run(network, X)
     for allowance in (0.0, 1e-3):

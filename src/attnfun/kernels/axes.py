@@ -9,9 +9,9 @@ because differences of scores are affine in q. (A cell without end: the leader o
 slope, so that differences fall towards infinity, and likewise at the other side.) With the smaller differences at the
 two ends, `m_jc`, the mass of all tokens is at least `Σ_j e^{m_jc}`, in units of the leader's weight; 1 counts for the
 leader itself, and 0 for the others in a cell without end. The *window* of a cell leaves out tokens from both ends of
-the list as long as their `e^M` add up to at most half of what may be dropped of that mass, each side. So the dropped share
-of the mass is bounded for **every** real query, and it does not matter whether leaders are exactly the largest. Cells
-are cut in halves, because windows of halves are shorter.
+the list as long as their `e^M` add up to at most half of what may be dropped of that mass, each side. So the dropped
+share of the mass is bounded for **every** real query, and it does not matter whether leaders are exactly the largest.
+Cells are cut in halves, because windows of halves are shorter.
 
 **Rounding.** M and m are computed with an error of at most `8u ((|a_j| + |a_c|)|q| + |b_j| + |b_c|)`, which is added to
 M and subtracted from m.
@@ -61,7 +61,7 @@ class Axis:
         >>> centres = np.arange(100.0)
         >>> axis = Axis.of(centres, -(centres**2) / 2, tail=1e-8)
         >>> int((axis.stop - axis.start).max())
-        12
+        13
         """
         order = np.lexsort((offsets, slopes))
         slopes, offsets = slopes[order], offsets[order]

@@ -20,9 +20,8 @@ ANY_ORDER = {"reassoc", "contract", "nsz"}
 """Sums may run in any order."""
 STREAM = 512
 """Tokens that a streaming sum takes at a time."""
-
-
 EIGHT, TWELVE, SIXTEEN, MANY = (0,) * 8, (0,) * 12, (0,) * 16, (0,) * 24
+"""Widths of `combine`."""
 SORTED = 512
 """Queries that are worth sorting by cell, so that neighbours find their values in the cache."""
 
@@ -58,7 +57,7 @@ def _cell(query, low, scale, first, breaks):
 @njit(nogil=True)
 def _located(queries, axes):
     """The cell of each query on each axis, counted over all axes, (B, r)."""
-    low, scale, first, buckets, breaks, cells = axes[3], axes[4], axes[5], axes[6], axes[7], axes[11]
+    _, _, _, low, scale, first, buckets, breaks, _, _, _, cells = axes
     found = np.empty(queries.shape, dtype=np.int64)
     for k in range(queries.shape[1]):
         own_first, here = first[buckets[k] : buckets[k + 1]], cells[k]
@@ -118,15 +117,7 @@ def product(queries, axes, values, shape, places, along, results):
     instead, and for the average slope along it, `centre` (B,). O(Π windows) a query.
     """
     (mean, top, mass, centre), (sizes, widths, lanes) = results, shape
-    slopes, offsets, tokens, leader, start, stop, cells = (
-        axes[0],
-        axes[1],
-        axes[2],
-        axes[8],
-        axes[9],
-        axes[10],
-        axes[11],
-    )
+    slopes, offsets, tokens, _, _, _, _, _, leader, start, stop, cells = axes
     rank, rows, last = len(sizes), len(places), len(sizes) - 1
     longest, whole = 0, 1
     for k in range(rank):
