@@ -16,7 +16,7 @@ from attnfun.kernels import Evaluator
 from attnfun.network import Network
 from attnfun.network.network import rounded
 
-TURNS = 12
+TURNS = 30
 GHOSTS, GAMMA = 3, 1.0
 RIDGE = 1e-13
 """Penalty on values when they are solved for: it keeps them moderate."""

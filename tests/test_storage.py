@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -113,3 +115,16 @@ def test_nothing_is_half_written(compiled, tmp_path):
     with pytest.raises(OSError, match="taken"):
         net.save(tmp_path / "taken")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_devices_and_pipes_are_written_to_not_replaced(compiled, tmp_path):
+    pipe, file = tmp_path / "pipe", tmp_path / "f.safetensors"
+    net = compiled(CASES[0])
+    net.save(file)
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        net.save(pipe)
+        assert read.result(timeout=60) == file.read_bytes()
+    assert pipe.is_fifo()

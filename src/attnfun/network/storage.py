@@ -38,8 +38,11 @@ def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str,
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file in one step: it appears complete or not at all."""
+    """Write a file in one step: it appears complete or not at all. Devices and pipes are written to, never replaced."""
     destination = Path(path)
+    if destination.exists() and not destination.is_file() and not destination.is_dir():
+        destination.write_bytes(data)
+        return
     try:
         handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=destination.name, suffix=".part")
     except OSError as reason:
