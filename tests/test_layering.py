@@ -24,6 +24,7 @@ ORDER = [
     "constructions",
     "certificates",
     "planner",
+    "evaluation",
     "algebra",
     "compiled",
     "views",

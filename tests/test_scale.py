@@ -11,6 +11,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -20,6 +21,7 @@ from attnfun.certificates.branch_and_bound import CHUNK, bound_error
 from attnfun.domain import as_box
 from attnfun.executors import in_order
 from attnfun.targets import Expression
+from cases import CASES
 
 FORMULA = "abs(x - y)"
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
@@ -243,3 +245,51 @@ def test_sampling_ends_at_the_time_limit_and_goes_on_in_another_run(tmp_path):
     with pytest.raises(af.ToleranceNotMet, match=r"within the time limit.*second run goes on"):
         af.compile(slow, (-1, 1), 0.001, lipschitz=1.0, cache=tmp_path, time_limit=0.2)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["wave", "vector", "sequence"])
+def test_dask_arrays_are_evaluated_lazily_block_by_block(name, compiled, client):
+    net = compiled(next(case for case in CASES if case.name == name))
+    shape = (30, 2)
+    points = net.domain.unflatten(net.domain.sample(60, np.random.default_rng(0))).reshape(*shape, *net.domain.shape)
+    values = net(points)  # compiles the loops, for the workers too
+    lazy = net(da.from_array(points, chunks=(7, 2, *[1] * len(net.domain.shape))))
+    assert isinstance(lazy, da.Array)
+    assert lazy.shape == (*shape, *net.output_shape)
+    assert lazy.numblocks[0] == 5
+    assert lazy.dtype == values.dtype
+    assert np.array_equal(client.compute(lazy).result(), values)
+    outside = net(da.from_array(points + 100.0), outside="raise")  # no error yet
+    with pytest.raises(af.InputError, match="must lie in"):
+        outside.compute(scheduler="synchronous")
+
+
+def test_batches_stream_through_workers_in_order(compiled, client):
+    net = compiled(next(case for case in CASES if case.name == "wave"))
+    batches = [np.linspace(-1, 1, 10 + k) for k in range(6)]
+    given = []
+    results = net.stream((given.append(k) or batch for k, batch in enumerate(batches)), executor=client.get_executor())
+    assert not given  # nothing is read before somebody wants values
+    for values, batch in zip(results, batches, strict=True):
+        assert np.array_equal(values, net(batch))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_frames_are_read_by_the_names_of_their_columns(kind, compiled):
+    frames = pytest.importorskip(kind)
+    points = np.array([[0.25, 0.5], [0.75, 1.0], [0.0, 2.0]])
+    columns = {"y": points[:, 1], "other": ["a", "b", "c"], "x": points[:, 0]}
+    labels = {"index": [7, 5, 3]} if kind == "pandas" else {}
+    frame = frames.DataFrame(columns, **labels)
+    scalar = af.compile("x - y", {"x": (0, 1), "y": (0, 2)}, 1e-6)
+    vector = compiled(next(case for case in CASES if case.name == "vector"))
+    assert isinstance(scalar(frame), frames.Series)
+    assert np.array_equal(np.asarray(scalar(frame)), scalar(points))
+    assert list(vector(frame).columns) == ["value0", "value1"]
+    assert np.array_equal(vector(frame).to_numpy(), vector(points))
+    if labels:
+        assert list(scalar(frame).index) == list(vector(frame).index) == labels["index"]
+    with pytest.raises(af.InputError, match=r"column for each variable: x, y.*without x"):
+        scalar(frame[["y", "other"]])
+    with pytest.raises(af.InputError, match="real numbers"):
+        scalar(frames.DataFrame({"x": ["a"], "y": [1.0]}))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,7 +20,9 @@ from .certificates.sizes import largest_numbers
 from .certificates.storage import pack, unpack
 from .domain import Box, Outside
 from .errors import FileFormatError, InputError
-from .kernels import evaluator, gradient
+from .evaluation import Evaluation
+from .executors import in_order
+from .kernels import gradient
 from .network import Network, storage
 from .planner import Alternative
 
@@ -131,16 +134,30 @@ class Compiled(Algebra):
     def __call__(self, points: npt.ArrayLike | Compiled, *, outside: Outside | None = None) -> Any:
         """Evaluate the network, in its own dtype. `outside` overrides the rule for points outside the domain.
 
-        Called on another compiled network, it gives the composition of both.
+        A Dask array gives a Dask array, evaluated when that is computed. A frame (pandas, polars) is read by the names
+        of its columns, those of the domain's axes, and gives a column, or a frame with one for each output. Called on
+        another compiled network, it gives the composition of both.
         """
         if isinstance(points, Compiled):
             return self.after(points)
-        rows, lead = self.domain.flatten(points)
-        rows = self.domain.admit(rows, outside or self.outside)
-        run = evaluator(self.network, self.domain, self.certificate.allowance)
-        values = run(rows.reshape(len(rows), *self.network.shape_in))
-        result = values.reshape((*lead, *self.output_shape))
-        return result if result.ndim else result[()]
+        return self._evaluation(outside)(points)
+
+    def stream(
+        self, batches: Iterable[Any], *, executor: Executor | None = None, outside: Outside | None = None
+    ) -> Iterator[npt.NDArray[Any]]:
+        """Values batch by batch, in order, here or by the workers of an executor; few batches are held at a time.
+
+        >>> import attnfun as af
+        >>> net = af.compile("x**2", domain={"x": (0, 1)}, eps=1e-6)
+        >>> sum(float(values.sum()) for values in net.stream(np.full(1000, 0.5) for _ in range(10))).__round__(2)
+        2500.0
+        """
+        return in_order(self._evaluation(outside), batches, executor)
+
+    def _evaluation(self, outside: Outside | None) -> Evaluation:
+        return Evaluation(
+            self.network, self.domain, self.output_shape, outside or self.outside, self.certificate.allowance
+        )
 
     def grad(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> npt.NDArray[Any]:
         """The network's exact derivatives by its inputs: leading axes, then one value's shape, then one point's.
@@ -150,10 +167,9 @@ class Compiled(Algebra):
         >>> net.grad([0.5, 0.25]).round(3)
         array([0.25, 0.25])
         """
-        rows, lead = self.domain.flatten(points)
-        rows = self.domain.admit(rows, outside or self.outside)
-        run = evaluator(self.network, self.domain, self.certificate.allowance)
-        slopes = gradient(run, rows.reshape(len(rows), *self.network.shape_in))
+        evaluation = self._evaluation(outside)
+        rows, lead = evaluation.rows(points)
+        slopes = gradient(evaluation.run, rows.reshape(len(rows), *self.network.shape_in))
         result = slopes.reshape((*lead, *self.output_shape, *np.shape(points)[len(lead) :]))
         return result if result.ndim else result[()]
 

@@ -110,18 +110,21 @@ class Box:
             array = np.asarray(points, dtype=np.float64)
         except (TypeError, ValueError) as reason:
             raise InputError("points must be real numbers", got=str(reason)) from None
-        if self.shape == () or (self.shape == (1,) and array.ndim < 2):
-            lead = array.shape
-        else:
-            cut = array.ndim - len(self.shape)
-            if cut < 0 or array.shape[cut:] != self.shape:
-                raise InputError(
-                    f"points must have shape (..., {', '.join(map(str, self.shape))})",
-                    got=f"shape {array.shape}",
-                    remedy=f"The last axes are the coordinates {', '.join(self.axes)}.",
-                )
-            lead = array.shape[:cut]
+        lead = self.leading(array.shape)
         return array.reshape(-1, self.size), lead  # (B, D)
+
+    def leading(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The leading axes of an array of points of this shape."""
+        if self.shape == () or (self.shape == (1,) and len(shape) < 2):
+            return shape
+        cut = len(shape) - len(self.shape)
+        if cut < 0 or shape[cut:] != self.shape:
+            raise InputError(
+                f"points must have shape (..., {', '.join(map(str, self.shape))})",
+                got=f"shape {shape}",
+                remedy=f"The last axes are the coordinates {', '.join(self.axes)}.",
+            )
+        return shape[:cut]
 
     def unflatten(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Rows of shape (B, D) -> points of shape (B, *shape)."""
