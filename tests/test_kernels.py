@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -35,6 +36,18 @@ def test_the_exponential_is_as_accurate_as_its_docstring_says():
     found = np.array([exponential(x) for x in points])
     assert np.abs((found - true) / true).max() <= 3 * UNIT
     assert 0 < exponential(-1e300) <= FLUSHED
+
+
+def test_the_exponential_does_not_depend_on_what_is_compiled_first(tmp_path):
+    """A function without its own `fastmath` inherits that of the first caller, and sums in any order would undo it."""
+    code = (
+        "import numpy as np; from attnfun.kernels.banks import Stream, Tokens;"
+        "slopes, ones = np.array([[-1.0], [0.0], [1.0]]), np.ones((3, 1));"
+        "print(float(Stream.of(Tokens(slopes, np.zeros(3), ones))(np.array([[0.4]])).mass[0]))"
+    )
+    fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=fresh, capture_output=True, text=True, check=True)
+    assert float(done.stdout) == pytest.approx(np.exp([0, -0.4, -0.8]).sum(), rel=1e-14)
 
 
 RNG = np.random.default_rng(0)

@@ -66,7 +66,7 @@ def _declare(typing: Any, x: Any) -> Any:
 _emitted: Any = intrinsic(_declare)
 
 
-@njit
+@njit(fastmath=set(FUSED))  # said here, or it would be inherited from whichever function is compiled first
 def exponential(x: float) -> float:
     """e^x for x <= 700, to within 3 units of roundoff; e^-708 for smaller x than that."""
     return _emitted(x)

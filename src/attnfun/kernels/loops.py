@@ -4,6 +4,8 @@ Both take queries one by one and return, for each, the average value `mean`, the
 largest one and the `mass` `Σ_j e^{s_j - top}` of the tokens summed: shards of a bank combine exactly through these
 three. Scores are computed as written and each difference is rounded once, as the rounding model has it; sums run in
 any order. Neither starts threads or holds Python's lock.
+
+What is kept on disk is found by the date of this file: change it along with `exponential.py` or `vectors.py`.
 """
 
 from __future__ import annotations

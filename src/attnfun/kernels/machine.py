@@ -3,6 +3,7 @@
 Inputs go through in groups of `LANES`, one lane each, so that every operation is done in vector instructions for the
 whole group and its registers stay in the first cache. The last group is filled up with copies, so that what comes out
 for one input does not depend on the others. Sums run in float64, in any order; the loop holds no lock of Python's.
+What is kept on disk is found by the date of this file: change it along with `exponential.py` or `vectors.py`.
 """
 
 from __future__ import annotations
