@@ -1,4 +1,4 @@
-"""Pictures drawn: data in, a matplotlib figure out, colours that everybody can tell apart (Okabe and Ito)."""
+"""Pictures drawn: data in, a matplotlib figure out, in the colours and the style of all pictures."""
 
 from __future__ import annotations
 
@@ -6,34 +6,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..plots.style import CYCLE, GREY, STYLE
 from .base import Curve, Panel, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, SKY, GREY, PINK = "#0072B2", "#D55E00", "#009E73", "#56B4E9", "#666666", "#CC79A7"
+BLUE, ORANGE, GREEN, PINK, _, SKY = CYCLE
+__all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "PINK", "SKY", "draw"]
 WIDTH, HEIGHT = 5.0, 3.6
 """Inches a panel."""
-MOST_TICKS = 8
+MOST_TICKS = 6
 """Where so few sizes are shown, each has its tick."""
 
 
 def draw(picture: Picture) -> Figure:
     """All panels; equal labels share one legend below them."""
+    from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     columns = min(picture.across, len(picture.panels))
     rows = -(-len(picture.panels) // columns)
-    figure = Figure(figsize=(max(WIDTH * columns, 6.5), HEIGHT * rows + 0.4), layout="constrained")
     known: dict[str, Any] = {}
-    for place, panel in enumerate(picture.panels, 1):
-        known = {**_panel(figure.add_subplot(rows, columns, place), panel), **known}
-    figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=2 * columns, frameon=False)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(max(WIDTH * columns, 6.5), HEIGHT * rows + 0.4), layout="constrained")
+        for place, panel in enumerate(picture.panels, 1):
+            known = {**_panel(figure.add_subplot(rows, columns, place), panel), **known}
+        figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=2 * columns)
     return figure
 
 
 def _panel(axes: Any, panel: Panel) -> dict[str, Any]:
     """Draw one panel; its lines by their labels."""
+    from matplotlib.ticker import NullLocator
+
     lines = {}
     for curve in panel.curves:
         line = _curve(axes, panel.scale, curve)
@@ -42,8 +48,8 @@ def _panel(axes: Any, panel: Panel) -> dict[str, Any]:
     axes.set(title=panel.title, xlabel=panel.across, ylabel=panel.up, ylim=panel.limits)
     places = sorted({float(x) for curve in panel.curves for x in curve.x})
     if axes.get_xscale() == "log" and len(places) <= MOST_TICKS:
-        axes.set_xticks(places, [f"{x:.3g}" for x in places])
-        axes.minorticks_off()
+        axes.set_xticks(places, [f"{x:.4g}" for x in places])
+        axes.xaxis.set_minor_locator(NullLocator())
     axes.grid(alpha=0.25)
     return lines
 

@@ -13,7 +13,7 @@ import numpy as np
 import attnfun as af
 
 from .base import Cell, Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
-from .drawing import BLUE, GREEN, GREY, ORANGE
+from .drawing import BLUE, GREEN, ORANGE
 
 COLUMNS = (
     "data",
@@ -180,31 +180,31 @@ def _compared(case: Case) -> tuple[tuple[Cell, ...], float]:
 
 
 def _picture() -> Picture:
-    """Coefficients of ridge regression against steps; every iterate of its network under its bound."""
+    """Coefficients of ridge regression against attention layers: doubling steps, and steps of gradient descent."""
     from sklearn.linear_model import Ridge
 
     X, y = _data("diabetes")
     wanted = Ridge(1.0).fit(X, y).coef_
-    steps = list(range(4, 29, 3))
-    curves = []
-    for dtype, colour, mark in (("float64", BLUE, "o-"), ("float32", ORANGE, "x-")):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few steps have not converged, and the learner says so
-            found = [af.incontext.Ridge(1.0, n_steps=count, dtype=dtype).fit(X, y).coef_ for count in steps]
-        off = [float(np.abs(one - wanted).max() / np.abs(wanted).max()) for one in found]
-        curves.append(Curve(f"coefficients, {dtype}", steps, off, mark, colour))
-    report = af.incontext.Ridge(1.0).fit(X, y).report()
-    iterates = [one for one in report.iterates if one.size > 0]
-    layers = [one.layer for one in iterates]
-    distances = [max(one.distance / one.size, 1e-17) for one in iterates]
-    inside = (
-        Curve("iterates, distance from exact", layers, distances, "o", GREEN),
-        Curve("iterates, bound", layers, [one.bound / one.size for one in iterates], "_", GREY),
-    )
-    panels = (
-        Panel(
-            "ridge on diabetes beside scikit-learn", "doubling steps", "relative distance", tuple(curves), "semilogy"
+    learners = {
+        "doubling steps, float64": (lambda n: af.incontext.Ridge(1.0, n_steps=n), range(4, 29, 3)),
+        "doubling steps, float32": (lambda n: af.incontext.Ridge(1.0, n_steps=n, dtype="float32"), range(4, 29, 3)),
+        "gradient descent with momentum": (
+            lambda n: af.incontext.GradientDescent(alpha=1.0 / len(X), n_steps=n),
+            (2, 4, 8, 16, 32, 64, 128),
         ),
-        Panel("every iterate beside the exact algorithm's", "layer", "relative distance", inside, "semilogy"),
-    )
-    return Picture("convergence", "Ridge regression in context: convergence, and its bounds", panels)
+    }
+    curves = []
+    for (label, (make, steps)), style, colour in zip(
+        learners.items(), ("o-", "x-", "s-"), (BLUE, ORANGE, GREEN), strict=True
+    ):
+        layers, off = [], []
+        for count in steps:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # few steps have not converged, and the learner says so
+                model = make(count).fit(X, y)
+                off.append(float(np.abs(model.coef_ - wanted).max() / np.abs(wanted).max()))
+            layers.append(len(model.network().attention))
+        curves.append(Curve(label, layers, off, style, colour))
+    title = "ridge regression on diabetes, in context"
+    panel = Panel(title, "attention layers", "relative distance from scikit-learn's coefficients", tuple(curves))
+    return Picture("convergence", f"{title}: distance from scikit-learn against attention layers", (panel,))

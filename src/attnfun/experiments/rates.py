@@ -88,7 +88,8 @@ def run(study: Study, quick: bool, step: Step) -> Rows:
         )
         counts = {study.option: size, "tokens": net.network.tokens, **net.figures}
         taken = int(counts[study.unit])
-        points = (QUICK_POINTS if quick else POINTS) // max(1, taken // 100)
+        keys = taken if study.option == "tokens" else net.network.tokens
+        points = (QUICK_POINTS if quick else POINTS) // max(1, keys // 100)
         proved = net.certificate.bound if certified else None
         results[name].append(Row(taken, net.paper_bound, net.a_priori, proved, measured(net, points, study.norm)))
     return results
