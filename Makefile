@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test coverage lint lens soak clean
+.PHONY: demo test coverage lint lens docs figures soak clean
 
 demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	mkdir -p out
@@ -21,6 +21,12 @@ coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
 
 lens: $(VENV)/lens ## tests that need transformer-lens, which is large
 	$(BIN)/pytest tests/test_lens.py
+
+docs: $(VENV)/dev ## the documentation as a site, in out/site; nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+figures: $(VENV)/dev ## the tables and pictures of the documentation, in an hour or two
+	$(ONE_THREAD) $(BIN)/attnfun reproduce -o benchmarks/results
 
 soak: $(VENV)/dev ## attack certificates for an hour
 	$(BIN)/python tests/soak.py

@@ -29,14 +29,14 @@ def test_the_python_in_the_readme_runs(tmp_path, monkeypatch):
     assert (tmp_path / "f.safetensors").exists()
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.name)
 def test_the_python_in_the_docs_runs_and_its_links_lead_somewhere(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(compile(block, page.name, "exec"), names)  # noqa: S102 - our own text
     links = [link for link in re.findall(r"\]\((.*?)\)", page.read_text()) if "://" not in link]
-    assert all((page.parent / link).exists() for link in links)
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 def test_the_commands_in_the_readme_run(tmp_path):
