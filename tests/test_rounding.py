@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.certificates.enclosure import Encloser
+from attnfun.certificates.problem import Problem
 from attnfun.certificates.rewriting import with_banks
 from attnfun.certificates.rounding import ARITHMETIC, OWN, linear_error
 from attnfun.constructions.heads import Head, assembled
@@ -99,3 +102,29 @@ def test_a_proof_by_another_form_scales_no_more_exactly_than_the_network():
     )
     emitted, proved = net.network.attention[0], with_banks(net.network).attention[0]
     assert scaling_roundings(proved) >= scaling_roundings(emitted)
+
+
+@pytest.mark.parametrize("formula", ["exp(-20*x**2)", "sin(10*x)"])
+def test_parts_of_rounding_hold_together_and_its_own_part_alone(formula):
+    net = af.compile(formula, {"x": (-1, 1)}, 1e-3, dtype="float32", construction="spectral")
+    problem = Problem(net.certificate.claim.target, net.network)
+    boxes, inherited = problem.root(), np.inf
+    for _ in range(6):
+        fresh = problem.bounded(replace(boxes, parts=np.full_like(boxes.parts, np.inf)), 0.0)
+        boxes = problem.bounded(boxes, 0.0)
+        together = np.minimum(fresh.parts[:, 1:].sum(axis=1), inherited)
+        assert (boxes.parts[:, 1:].sum(axis=1) >= (1 - 1e-12) * together).all()
+        rows = Interval(boxes.lo, boxes.hi)[:, None]
+        moved = problem.encloser(rows, boxes.focus)[0].error[:, 0, 0, 1]
+        exact = problem.encloser(rows, boxes.focus, np.zeros(rows.shape))[0].error[:, 0, 0, 1]
+        assert (moved >= (1 - 1e-12) * exact).all()
+        boxes = boxes.halves(np.full(1, 2.0))
+        inherited = boxes.parts[:, 1:].sum(axis=1)
+
+
+def test_rounding_the_input_costs_what_the_target_changes():
+    net = af.compile("sin(60*x)", {"x": (-1, 1)}, 1e-3, dtype="float32", construction="spectral")
+    assert net.certificate.parts["input"] <= 60 * 2.0**-24 * 1.01
+    apart = af.compile("sin(60*x)", {"x": (-1, 0.9)}, 1e-3, dtype="float32", construction="spectral")  # 0.9 is rounded
+    x = np.nextafter(0.9, [0.0, 1.0])[:1]
+    assert abs(apart(x) - np.sin(60 * x))[0] <= apart.certificate.bound <= 1e-3

@@ -15,10 +15,11 @@ from .mixture import exponentials, largest_average
 from .ragged import Ragged
 from .rounding import (
     ARITHMETIC,
-    INPUT,
     MOST_DOUBT,
+    OWN,
     Arithmetic,
     Column,
+    Floats,
     HeadSizes,
     head_error,
     linear_error,
@@ -43,6 +44,10 @@ class Encloser:
             for layer in network.layers
         ]
 
+    def moved(self, boxes: Interval) -> Floats:
+        """How far rounding to the network's dtype moves a point."""
+        return self.arithmetic.grain * boxes.magnitude + self.arithmetic.tiny
+
     def start(self) -> tuple[Focus, ...]:
         """The focus of a single box that nothing is known about: all tokens in play."""
         length, focus = self.network.rows, []
@@ -54,9 +59,14 @@ class Encloser:
             length = layer.length_out(length)
         return tuple(focus)
 
-    def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...]]:
-        """Outputs of the network over boxes (B, n, d), and a narrower focus for their parts."""
-        moved = self.arithmetic.grain * boxes.magnitude + self.arithmetic.tiny  # rounding x to the dtype
+    def __call__(
+        self, boxes: Interval, focus: tuple[Focus, ...], moved: Floats | None = None
+    ) -> tuple[Region, tuple[Focus, ...]]:
+        """Outputs of the network over boxes (B, n, d), and a narrower focus for their parts.
+
+        The network's input is off by `moved`, (B, n, d); by what rounding it costs if nothing is said.
+        """
+        moved = self.moved(boxes) if moved is None else moved
         region, narrowed = Region(boxes, boxes.mid, np.stack([moved, np.zeros_like(moved)], axis=-1)), []
         remaining = iter(focus)
         for layer, banks in zip(self.network.layers, self.banks, strict=True):
@@ -124,18 +134,22 @@ def _(layer: Softmax, region: Region, arithmetic: Arithmetic) -> Region:
     least = np.stack([-largest_average(low, high, -unit) for unit in units], axis=-1)
     most = np.stack([largest_average(low, high, unit) for unit in units], axis=-1)
     behind = region.tokens.hi.max(axis=2, keepdims=True) - region.tokens.lo
-    error, zero, every = region.error.sum(axis=3), np.zeros(low.shape[:2]), np.full(low.shape[:2], layer.width)
+    off, own = region.error.sum(axis=3).max(axis=2), region.error[..., OWN].max(axis=2)  # (B, n)
+    zero, every = np.zeros(low.shape[:2]), np.full(low.shape[:2], layer.width)
     sizes = HeadSizes(
-        off=error.max(axis=2),
-        moved=region.error[..., INPUT].max(axis=2),
+        off=off,
+        own=own,
         tail=zero,
         computed_tail=zero,
         in_play=every,
         core=every,
         keys=layer.width,
     )
-    doubt = score_doubt(error.max(axis=2), error.max(axis=2), layer.width, arithmetic)
-    drawn = np.expm1(np.minimum(doubt + 1.01 * arithmetic.unit * behind.max(axis=2), MOST_DOUBT))
-    column = Column(drawn, zero + 1, zero + 1, zero, 1.0)
+    behind = 1.01 * arithmetic.unit * behind.max(axis=2)
+    drawn, drawn_own = (
+        np.expm1(np.minimum(score_doubt(part, part, layer.width, arithmetic) + behind, MOST_DOUBT))
+        for part in (off, own)
+    )
+    column = Column(drawn, drawn_own, zero + 1, zero + 1, zero, 1.0)
     columns = [head_error(sizes, column, arithmetic) for _ in units]
     return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

@@ -196,7 +196,7 @@ class _Keys:
     real: Flags  # (B, T)
     keys: int
     off: Floats  # (B, n, T'), how far scores may be off, up to a shift common to all
-    moved: Floats  # (B, n, T'), the part of it that comes from errors in the input
+    own: Floats  # (B, n, T'), the same where the network's input is exact
     value_error: Floats  # (B, v, 2)
 
     def narrow(self, tails: Floats, least: float, arithmetic: Arithmetic) -> tuple[Flags, Floats]:
@@ -221,35 +221,38 @@ class _Keys:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
         present, tail = np.isfinite(self.high), tails[..., 0]  # (B, n, T'), (B, n)
-        behind = np.where(present, self.high.max(axis=2, keepdims=True) - self.low, 0.0)
+        behind = np.where(present, self.high.max(axis=2, keepdims=True) - self.low, 0.0) * (1.01 * arithmetic.unit)
         with np.errstate(divide="ignore", invalid="ignore"):
             most_weight = heavy / (light.sum(axis=2, keepdims=True) * (1 - 1e-12)) * (1 + 1e-12)
         most_weight = np.where(present, np.minimum(most_weight, 1.0), 0.0)  # (B, n, T')
         core = present & ~(most_weight <= arithmetic.unit)
-        off, moved = (np.where(present, part, 0.0) for part in (self.off, self.moved))  # (B, n, T')
+        off, own = (np.where(present, part, 0.0) for part in (self.off, self.own))  # (B, n, T')
         sizes = HeadSizes(
             off=off.max(axis=2),
-            moved=moved.max(axis=2),
+            own=own.max(axis=2),
             tail=tail,
             computed_tail=tails[..., 1],
             in_play=present.sum(axis=2),
             core=core.sum(axis=2),
             keys=self.keys,
         )
-        doubt = score_doubt(off, sizes.off[..., None], self.keys, arithmetic) + 1.01 * arithmetic.unit * behind
-        doubt = np.expm1(np.minimum(doubt, MOST_DOUBT))
+        doubts = [
+            np.expm1(np.minimum(score_doubt(part, most[..., None], self.keys, arithmetic) + behind, MOST_DOUBT))
+            for part, most in ((off, sizes.off), (own, sizes.own))
+        ]  # (B, n, T') each
         ends, errors = [], []
         for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
             high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
             upper = _lifted(largest_average(light, heavy, high), tail, most)  # (B, n)
             lower = -_lifted(largest_average(light, heavy, -low), tail, -least)
             apart = np.maximum(high - lower[..., None], upper[..., None] - low)  # (B, n, T')
-            spread, drawn = (largest_average(light, heavy, far) * (1 + 1e-12) for far in (apart, apart * doubt))
+            distances = apart, *(apart * doubt for doubt in doubts)
+            spread, drawn, drawn_own = (largest_average(light, heavy, far) * (1 + 1e-12) for far in distances)
             size = np.maximum(np.abs(lower), np.abs(upper))
             lightest = np.where(core, 0.0, most_weight * (2 * size[..., None] + apart)).sum(axis=2) * (1 + 1e-12)
             osc = float(max(most, high.max()) - min(least, low.min()))
             ends.append(Interval(lower, upper))
-            errors.append(head_error(sizes, Column(drawn, spread, size, lightest, osc), arithmetic))
+            errors.append(head_error(sizes, Column(drawn, drawn_own, spread, size, lightest, osc), arithmetic))
         return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2) + self.value_error[:, None]
 
 
@@ -317,9 +320,9 @@ def _gather(
     additions = np.maximum((whole > 0).sum(axis=2) - 1, 0)[:, None]  # (B, 1, T')
     own = 1.01 * arithmetic.unit * ((additions + scaling) * products + inexact)
     own = own + 1.01 * (scaling + 2) * arithmetic.store * products + moved[OWN] + by_keys[OWN]
-    by_input, count = moved[INPUT] + by_keys[INPUT], len(bank.keys) + (layer.attends_data and q_size.shape[1])
+    off, count = own + moved[INPUT] + by_keys[INPUT], len(bank.keys) + (layer.attends_data and q_size.shape[1])
     values = values.reshape(boxes, 1, *values.shape[1:])
-    return _Keys(low, high, values, at, softmax(score_at), real, count, own + by_input, by_input, value_error)
+    return _Keys(low, high, values, at, softmax(score_at), real, count, off, own, value_error)
 
 
 def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Floats, Floats]:

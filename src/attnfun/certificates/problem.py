@@ -9,17 +9,20 @@ from uuid import uuid4
 
 import numpy as np
 
+from ..domain import Box
+from ..dtypes import round_to
 from ..errors import InputError
 from ..executors import resident
 from ..interval import Interval
-from ..interval.directed import above
+from ..interval.directed import above, below
+from ..interval.jets import variables
 from ..network import Network
 from ..targets import Target, Unanswerable
 from ..targets.base import BOUNDED
 from .boxes import PARTS, Boxes, Flags, Floats
 from .enclosure import Encloser
-from .heads import Focus
-from .rounding import INPUT, OWN
+from .heads import Focus, Region
+from .rounding import OWN
 from .taylor import TaylorBounds
 
 STIFF = 0.9
@@ -66,14 +69,13 @@ class Problem:
 
         A box that surely holds no point of the domain has no error.
         """
-        rows = Interval(boxes.lo, boxes.hi)
-        region, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
+        rows = self._with_neighbours(Interval(boxes.lo, boxes.hi))
+        region, focus, errors = self._enclosed(rows, boxes.focus)
         network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
         bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
         bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
-        errors = region.error.reshape(len(rows), -1, 2).max(axis=1) * (1 + 1e-9)  # (B, 2)
-        parts = np.concatenate([bound[:, None], errors[:, [INPUT, OWN]]], axis=1)  # (B, 3)
-        parts = np.minimum(parts, boxes.parts)
+        bound, errors = np.minimum(bound, boxes.parts[:, 0]), _smaller(errors, boxes.parts[:, 1:])
+        parts = np.concatenate([bound[:, None], errors], axis=1)  # (B, 3)
         empty = self.target.domain.excludes(boxes.lo, boxes.hi)
         parts[empty] = 0.0
         parts[:, 0] = self._by_series(rows, focus, parts[:, 0], easy - parts[:, 1:].sum(axis=1))
@@ -91,11 +93,58 @@ class Problem:
         stiff = rounding > STIFF * before  # (B,)
         pick = np.flatnonzero(stiff)
         if len(pick):
-            centres = Interval(rows.mid[pick]).reshape(len(pick), *self.network.shape_in)
-            region, _ = self.encloser(centres, tuple(layer.take(pick) for layer in focus))
-            alone = region.error.reshape(len(pick), -1, 2).max(axis=1).sum(axis=1)
-            stiff[pick] = alone > STIFF * rounding[pick]
+            centres = self._with_neighbours(Interval(rows.mid[pick]))
+            *_, alone = self._enclosed(centres, tuple(layer.take(pick) for layer in focus))
+            stiff[pick] = alone.sum(axis=1) > STIFF * rounding[pick]
         return stiff
+
+    @cached_property
+    def _keeps(self) -> bool:
+        """Is the dtype coarse, and does rounding to it leave no point of the domain outside?
+
+        Rounding is monotone, so it is enough that the ends are numbers of the dtype that are not flushed to zero.
+        """
+        ends, tiny = np.stack([self.target.domain.lo, self.target.domain.hi]), self.encloser.arithmetic.tiny
+        flushed = (ends != 0) & (np.abs(ends) < 2 * tiny)
+        exact = np.array_equal(round_to(ends, self.network.dtype), ends) and not flushed.any()
+        return self.network.dtype != "float64" and type(self.target.domain) is Box and exact
+
+    def _with_neighbours(self, rows: Interval) -> Interval:
+        """Boxes (B, D) and where rounding to a coarse dtype may move their points, within the domain."""
+        if not self._keeps:
+            return rows
+        moved, domain = self.encloser.moved(rows) * (1 + 1e-9), self.target.domain
+        low = np.maximum(below(rows.lo - moved), np.minimum(rows.lo, domain.lo.ravel()))
+        return Interval(low, np.minimum(above(rows.hi + moved), np.maximum(rows.hi, domain.hi.ravel())))
+
+    def _enclosed(self, rows: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...], Floats]:
+        """The network over boxes (B, D) with their neighbours, and the parts `input` and `rounding` (B, 2) there.
+
+        Rounding moves x to x'. Either the network's own sensitivity says what that costs, or, where x' is in the domain
+        and so in the same box, `|net(x') - f(x)| <= |net(x') - f(x')| + |f(x') - f(x)|`: then it is what the target's
+        slope, or its range, says.
+        """
+        shape = (len(rows), *self.network.shape_in)
+        region, narrowed = self.encloser(rows.reshape(shape), focus)
+        errors = region.error.reshape(len(rows), -1, 2).max(axis=1)  # (B, 2)
+        if self._keeps:
+            exact, _ = self.encloser(rows.reshape(shape), focus, np.zeros(shape))
+            own = exact.error[..., OWN].reshape(len(rows), -1).max(axis=1)  # (B,)
+            errors = _smaller(np.stack([self._change(rows), own], axis=1), errors)
+        return region, narrowed, errors * (1 + 1e-9)
+
+    def _change(self, rows: Interval) -> Floats:
+        """How much the target changes over boxes (B, D) when x moves as far as rounding moves it, (B,)."""
+        range_ = self.target.enclose(rows)
+        change = above(range_.hi - range_.lo)  # (B, m)
+        try:
+            slopes = self.target.jets(variables(rows, 1))  # (B, m)
+            steepest = np.abs(slopes.mid[..., 1:]) + slopes.rad[..., 1:]  # (B, m, D)
+            by_slope = (steepest * self.encloser.moved(rows)[:, None]).sum(axis=2) * (1 + 1e-9)
+            change = np.fmin(change, np.where(np.isnan(by_slope), np.inf, by_slope))
+        except Unanswerable:
+            pass
+        return np.where(np.isnan(change), np.inf, change).max(axis=1)
 
     def _by_series(self, rows: Interval, focus: tuple[Focus, ...], bound: Floats, easy: Floats) -> Floats:
         """Improve bounds (B,) by Taylor series, unless a few trials say that the boxes are still too large for them."""
@@ -124,6 +173,11 @@ class Problem:
                 remedy=BOUNDED,
             )
         return np.where(inside, np.maximum(values - target.lo, target.hi - values).max(axis=1), 0.0)
+
+
+def _smaller(first: Floats, second: Floats) -> Floats:
+    """For each box the pair of parts (B, 2) with the smaller sum: parts of different pairs do not add up to a bound."""
+    return np.where((first.sum(axis=1) < second.sum(axis=1))[:, None], first, second)
 
 
 def _arrived(key: str, target: Target, network: Network, goal: float | None) -> Problem:

@@ -144,8 +144,8 @@ class HeadSizes:
 
     off: Floats
     """Largest score error A_j of a token in play, the following included."""
-    moved: Floats
-    """Largest score error of a token in play from errors already in the input."""
+    own: Floats
+    """The same without errors that come from rounding the network's input."""
     tail: Floats
     """Weight of the tokens that are no longer in play, as a fraction of the others', in real arithmetic."""
     computed_tail: Floats
@@ -168,6 +168,8 @@ class Column:
 
     drawn: Floats
     """Γ."""
+    drawn_own: Floats
+    """The same without errors that come from rounding the network's input."""
     spread: Floats
     """Δ."""
     average: Floats
@@ -178,17 +180,24 @@ class Column:
 
 
 def head_error(sizes: HeadSizes, column: Column, arithmetic: Arithmetic) -> Floats:
-    """Error of one output column, (B, n, 2)."""
+    """Error of one output column, (B, n, 2).
+
+    Both parts together bound the error, and the network's own part bounds it alone where the input is exact.
+    """
     unit, blocks, osc = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK), column.osc
     if sizes.keys * unit > MOST_ROUNDINGS:
         return np.full((*column.spread.shape, 2), np.inf)
     entropy = 1.01 * unit * log(max(sizes.keys, 1))
-    eta, moved = score_doubt(sizes.off, sizes.off, sizes.keys, arithmetic), 1.01 * sizes.moved
-    room = 1 - eta - entropy
+
+    def by_weights(off: Floats, drawn: Floats) -> tuple[Floats, Floats, Floats]:
+        eta = score_doubt(off, off, sizes.keys, arithmetic)
+        room = 1 - eta - entropy
+        rated = drawn / np.maximum(room, 0.25) + (sizes.tail + sizes.computed_tail) * osc
+        return np.minimum(np.where(room > 0.25, rated, osc), osc), eta, room
+
+    weights, eta, room = by_weights(sizes.off, column.drawn)
+    own, *_ = by_weights(sizes.own, column.drawn_own)
     fine, room = room > 0.25, np.maximum(room, 0.25)
-    weights = np.where(fine, column.drawn / room + (sizes.tail + sizes.computed_tail) * osc, osc)
-    weights = np.minimum(weights, osc)
-    share = np.minimum(moved / np.maximum(eta, 1e-300), 1.0)
     largest = column.average + column.spread + weights
     roundings = 1.01 * unit * (2 * np.stack([sizes.core, sizes.in_play]) + 2 * blocks + 1)
     few, all_ = roundings * largest  # core tokens only, or all
@@ -197,4 +206,4 @@ def head_error(sizes: HeadSizes, column: Column, arithmetic: Arithmetic) -> Floa
     sums = sums + np.where(fine, np.minimum(2.1 * sizes.computed_tail, every), every) * (largest + osc)
     sums = sums + (STORED + 1) * 1.01 * arithmetic.store * (largest + sizes.tail * osc)
     sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + largest + osc)
-    return np.stack([weights * share, weights * (1 - share) + sums], axis=-1)
+    return np.stack([np.maximum(weights - own, 0.0), own + sums], axis=-1)
