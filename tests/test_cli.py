@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from unittest.mock import patch
 
 import pytest
 
+from attnfun.cli import main
+
 ATTNFUN = [sys.executable, "-c", "from attnfun.cli import main; main()"]
+Done = subprocess.CompletedProcess[str]
 
 
-def attnfun(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*ATTNFUN, *arguments], capture_output=True, text=True, input=text, check=False)
+def in_a_process(*arguments: str) -> Done:
+    return subprocess.run([*ATTNFUN, *arguments], capture_output=True, text=True, check=False)
+
+
+def attnfun(*arguments: str, text: str = "") -> Done:
+    """The same command, without the second that a new process takes to import everything."""
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        with patch.object(sys, "stdin", io.StringIO(text)), pytest.raises(SystemExit) as left:
+            main(list(arguments))
+        return subprocess.CompletedProcess(arguments, left.value.code or 0, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "f.safetensors"
-    done = attnfun(
+    done = in_a_process(
         "compile", "sin(3*x)*y", "--domain", "x=-1:1 y=-1:1", "--eps", "0.2", "--construction", "grid", "-o", str(path)
     )
     assert done.returncode == 0
@@ -71,10 +85,13 @@ def test_a_plot_is_written(tmp_path):
         (["compile", "sin(x)", "-d", "x", "--eps", "0.1"], 2, "Write x=-1:1"),
         (["compile", "sin(x)", "-d", "x=0:1", "--eps", "-1"], 2, "eps must be"),
         (["compile", "sin(x)", "-d", "x=0:1", "--eps", "0.1", "-o", "/no/such/place/f"], 2, "writable"),
-        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1e-9", "--construction", "grid"], 3, "tokens"),
+        (["compile", "x**2", "-d", "x=0:1", "--eps", "1e-4", "--construction", "grid", "--budget", "99"], 3, "tokens"),
         (["info", "missing.safetensors"], 2, "must exist"),
         (["compile", "sin(x)", "--eps", "0.1"], 2, "--domain"),
         (["nonsense"], 2, "nonsense"),
+        (["compile", "sin(x)", "-d", "x=0:1"], 2, "must say how many"),
+        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1", "-O", "tokens"], 2, "Write tokens=500"),
+        (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1", "--norm", "two"], 2, "norm must be"),
     ],
 )
 def test_bad_input_has_an_exit_code_and_one_clear_line(arguments, code, message):
@@ -82,6 +99,33 @@ def test_bad_input_has_an_exit_code_and_one_clear_line(arguments, code, message)
     assert done.returncode == code
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_sizes_norms_and_densities():
+    sized = (
+        "compile",
+        "sin(3*x)",
+        "-d",
+        "x=-1:1",
+        "--construction",
+        "grid",
+        "-O",
+        "tokens=20",
+        "--norm",
+        "2",
+        "--json",
+    )
+    found = json.loads(attnfun(*sized).stdout)
+    assert found["summary"]["tokens"] == 20
+    assert found["certificate"]["norm"] == 2
+    dense = attnfun("compile", "1/(1+25*x**2)", "-d", "x=-1:1", "--eps", "1e-3", "-O", "density=1/(0.2+abs(x))")
+    assert "proved" in dense.stdout
+
+
+def test_bad_input_leaves_a_process_with_its_code():
+    done = in_a_process("compile", "sin(q)", "-d", "x=0:1", "--eps", "0.1")
+    assert done.returncode == 2
+    assert done.stderr.count("error") == 1
 
 
 def test_bad_points_are_refused(saved, tmp_path):

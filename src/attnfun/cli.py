@@ -41,13 +41,18 @@ def compile_command(
     domain: Annotated[
         list[str], typer.Option("--domain", "-d", help="Ranges, as x=-1:1 (repeat, or separate by spaces).")
     ],
-    eps: Annotated[float, typer.Option(help="The tolerance.")],
+    eps: Annotated[float | None, typer.Option(help="The tolerance; without it, ask for a size: -O tokens=500.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the network.")] = None,
     dtype: Annotated[str, typer.Option(help="Arithmetic of the deployed network.")] = "float64",
     construction: Annotated[str, typer.Option(help="auto, or the name of a theorem.")] = "auto",
     budget: Annotated[int, typer.Option(help="Memory tokens allowed.")] = BUDGET,
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = 60.0,
     relative: Annotated[bool, typer.Option("--relative", help="eps is a fraction of the largest value.")] = False,
+    norm: Annotated[str, typer.Option(help="inf for the largest error, or the p of L_p.")] = "inf",
+    option: Annotated[
+        list[str] | None,
+        typer.Option("--option", "-O", help="Of the construction, as tokens=500 or density=1/(0.1+abs(x)) (repeat)."),
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A folder for the state of an interrupted proof; run again to go on.")
     ] = None,
@@ -60,11 +65,13 @@ def compile_command(
             formula,
             _read_domain(domain),
             eps,
+            norm=_number(norm),
             relative=relative,
             dtype=dtype,
             construction=construction,
             budget=budget,
             time_limit=time_limit,
+            options=_read_options(option or ()),
             checkpoint=checkpoint,
             progress=lambda p: status.update(f"proving: bound {p.bound:.3g}, {p.boxes} boxes"),
         )
@@ -226,6 +233,28 @@ def _read_domain(parts: Iterable[str]) -> dict[str, tuple[float, float]]:
             raise af.InputError("each --domain must name one variable and its range", got=part, remedy="Write x=-1:1.")
         domain[name] = pair
     return domain
+
+
+def _read_options(parts: Iterable[str]) -> dict[str, Any]:
+    """`tokens=500` -> a name and a whole number, another number, or words."""
+    options: dict[str, Any] = {}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not (name and equals and value) or name in options:
+            raise af.InputError("each --option must be one name and its value", got=part, remedy="Write tokens=500.")
+        options[name] = _number(value)
+    return options
+
+
+def _number(words: str) -> int | float | str:
+    """The number that the words are, or the words."""
+    for kind in (int, float):
+        try:
+            number = kind(words)
+        except ValueError:
+            continue
+        return number if np.isfinite(number) else words
+    return words
 
 
 def _read_points(net: af.Compiled, points: list[str] | None, table: Path | None) -> Any:
