@@ -63,29 +63,47 @@ def compile(
 
     Parameters
     ----------
-    target : a formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), a function on NumPy arrays, or data,
+    target
+        A formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), a function on NumPy arrays, or data,
         `af.Samples(X, y)`.
-    domain : `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`; data have their own.
-    eps : the tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size
-        must be asked for, as in `options={"tokens": 500}`.
-    norm : "inf" for the largest error, or a number p >= 1 for the L_p norm over the domain.
-    construction : "auto" or the name of a theorem.
-    dtype : the arithmetic in which the network will run; the certificate holds for it.
-    budget, time_limit : memory tokens and seconds that may be spent.
-    lipschitz : a declared Lipschitz constant (Euclidean); the function is then a black box.
-    proof : False for an estimate only.
-    outside : what calls do with points outside the domain: "raise", "clip" or "allow".
-    seed : for the points that are sampled. Equal calls give equal results.
-    progress : called with a `Progress` after each round of a proof, and as values of a black box come in from workers
-        or for a cache.
-    executor : any `concurrent.futures.Executor` to share the work of a proof and the calls of a black box; the result
-        is the same.
-    checkpoint : a folder where an interrupted proof leaves its state; the same call goes on from it.
-    cache : a folder where the values of a black box are kept; a second run asks only for what is missing.
+    domain
+        `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`; data have their own.
+    eps
+        The tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size must be
+        asked for, as in `options={"tokens": 500}`.
+    norm
+        "inf" for the largest error, or a number p >= 1 for the L_p norm over the domain.
+    construction
+        "auto" or the name of a theorem.
+    dtype
+        The arithmetic in which the network will run; the certificate holds for it.
+    budget, time_limit
+        Memory tokens and seconds that may be spent.
+    lipschitz
+        A declared Lipschitz constant (Euclidean); the function is then a black box.
+    proof
+        False for an estimate only.
+    outside
+        What calls do with points outside the domain: "raise", "clip" or "allow".
+    seed
+        For the points that are sampled. Equal calls give equal results.
+    progress
+        Called with a `Progress` after each round of a proof, and as values of a black box come in from workers or for a
+        cache.
+    executor
+        Any `concurrent.futures.Executor` to share the work of a proof and the calls of a black box; the result is the
+        same.
+    checkpoint
+        A folder where an interrupted proof leaves its state; the same call goes on from it.
+    cache
+        A folder where the values of a black box are kept; a second run asks only for what is missing.
 
     Raises
     ------
-    InputError, for anything that cannot be used; ToleranceNotMet, with the best result, if eps is out of reach.
+    InputError
+        For anything that cannot be used.
+    ToleranceNotMet
+        If eps is out of reach, with the best result.
 
     Examples
     --------

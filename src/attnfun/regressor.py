@@ -32,19 +32,28 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     Parameters
     ----------
-    tokens : memory tokens of the head; None for the size that does best in cross-validation.
-    polish : move every token freely after the metric was found? None: if that does better in cross-validation.
-    folds : of the cross-validation inside `fit`.
-    dtype : the arithmetic of the network.
-    random_state : a whole number; equal numbers give equal networks.
+    tokens
+        Memory tokens of the head; None for the size that does best in cross-validation.
+    polish
+        Move every token freely after the metric was found? None: if that does better in cross-validation.
+    folds
+        Of the cross-validation inside `fit`.
+    dtype
+        The arithmetic of the network.
+    random_state
+        A whole number; equal numbers give equal networks.
 
     Attributes
     ----------
-    network_ : the `af.Compiled` network, which takes raw rows; to save, export or look at.
-    cv_results_ : dict of arrays, one entry for each recipe tried: `param_tokens`, `param_polish`,
-        `mean_test_rmse`, `std_test_rmse`, `rank_test_rmse`.
-    held_out_rmse_, held_out_r2_ : at rows that were held out; see `network_.certificate` for what exactly.
-    n_features_in_, feature_names_in_ : as in all of scikit-learn.
+    network_
+        The `af.Compiled` network, which takes raw rows; to save, export or look at.
+    cv_results_
+        Dict of arrays, one entry for each recipe tried: `param_tokens`, `param_polish`, `mean_test_rmse`,
+        `std_test_rmse`, `rank_test_rmse`.
+    held_out_rmse_, held_out_r2_
+        At rows that were held out; see `network_.certificate` for what exactly.
+    n_features_in_, feature_names_in_
+        As in all of scikit-learn.
 
     Examples
     --------

@@ -48,5 +48,5 @@ class Regression(Experiment):
             Curve("against the function", counts, exact, "s-", BLUE),
             Curve("noise", counts, [NOISE] * len(counts), "--", GREY),
         )
-        picture = Picture("rates", "RMSE against rows", (Panel("Friedman 1", "rows", "RMSE", curves),))
+        picture = Picture("rates", "RMSE against rows", (Panel("Friedman 1", "rows", "RMSE", curves, "semilogx"),))
         return Result(text, (picture,), (Table("rows", "RMSE", COLUMNS, tuple(rows)),))
