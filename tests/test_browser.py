@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +26,19 @@ Open = Callable[[str], Page]
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"), reason="chromium is not installed: apt-get install chromium"
 )
+
+
+@pytest.fixture
+def lab() -> Iterator[str]:
+    """The address of a lab that is starting."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", "from attnfun.cli import main; main()", "lab", "--no-show", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    yield f"http://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(20)
 
 
 @pytest.fixture(scope="module")
@@ -80,13 +98,16 @@ def report_of(net: af.Compiled, folder: Path) -> str:
 
 
 def test_a_report_runs_the_network_and_follows_its_controls(visit, tmp_path):
-    net = af.compile("[x*y, x + y]", {"x": (-1, 1), "y": (0, 1)}, 0.4, construction="cross")
+    net = hostile()
     page = visit(report_of(net, tmp_path))
+    assert NASTY in page.get_by_role("heading", level=1).inner_text()  # markup in names stays text
+    assert NASTY in page.locator("#values .xtitle").text_content()
+    assert page.locator("img, b").count() == 0
     for point in ([-0.3, 0.7], [1.0, 0.0]):
         assert np.allclose(page.evaluate("p => report.network.run(p)", point), net(point), rtol=0, atol=1e-9)
     weights, answer = drawn(page, "weights"), page.locator("#answer").inner_text()
     assert sum(weights) == pytest.approx(1.0)
-    page.get_by_label("x", exact=True).press("End")
+    page.get_by_label(NASTY).press("End")
     moved = drawn(page, "weights")
     assert np.abs(np.subtract(moved, weights)).max() > 0.1
     assert page.locator("#answer").inner_text() != answer
@@ -100,7 +121,7 @@ def test_a_report_runs_the_network_and_follows_its_controls(visit, tmp_path):
     assert page.get_by_role("img", name="Error of the network under its bound").is_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="reproduce.py").click()
-    assert "af.compile" in Path(download.value.path()).read_text()
+    assert "af.load" in Path(download.value.path()).read_text()
     assert fits_a_phone(page)
 
 
@@ -120,8 +141,48 @@ def test_heads_and_tokens_of_a_deep_network_can_be_chosen(visit, tmp_path):
     assert fits_a_phone(page)
 
 
-def test_markup_in_names_stays_text(visit, tmp_path):
-    page = visit(report_of(hostile(), tmp_path))
-    assert NASTY in page.get_by_role("heading", level=1).inner_text()
-    assert page.locator("img, b").count() == 0
-    assert NASTY in page.locator("#values .xtitle").text_content()
+def open_lab(visit: Open, address: str) -> Page:
+    """The page, when it is there."""
+    for _ in range(600):
+        try:
+            urllib.request.urlopen(address, timeout=5).close()  # noqa: S310 - our own server
+            break
+        except OSError:
+            time.sleep(0.1)
+    return visit(address)
+
+
+def plotted(page: Page, place: str, trace: int = 0) -> list[float]:
+    """The heights that plotly draws in a part of the lab; none before there is a picture."""
+    picture = page.locator(f"#{place} .js-plotly-plot")
+    return picture.evaluate(f"element => Array.from(element.data[{trace}].y)") if picture.count() else []
+
+
+def test_the_lab_compiles_refuses_and_follows_its_sliders(visit, lab):
+    page = open_lab(visit, lab)
+    button, said = page.get_by_role("button", name="Compile"), page.locator("#said")
+    button.wait_for()
+    for label in ("Gallery", "Formula", "Domain", "Tolerance eps", "Norm", "Arithmetic", "Construction"):
+        assert page.get_by_label(label).first.is_visible()
+    page.get_by_label("Formula").fill("<img src=x onerror=alert(1)>")
+    button.click()
+    said.get_by_role("alert").wait_for(timeout=60_000)
+    assert "got '<img src=x onerror=alert(1)>'" in said.inner_text()
+    page.get_by_label("Formula").fill("sin(3*x)")
+    page.get_by_label("Tolerance eps").fill("0.1")
+    button.click()
+    said.get_by_role("status").wait_for(timeout=60_000)
+    assert "proved" in said.inner_text()
+    assert eventually(page, lambda: len(plotted(page, "error")) > 100)
+    bound = plotted(page, "error", 1)[0]
+    assert 0 < max(plotted(page, "error")) <= bound <= 0.1
+    for name in ("network.safetensors", "network.onnx", "report.html", "reproduce.py"):
+        assert page.get_by_text(name.partition(".")[0]).first.is_visible()
+    page.get_by_role("tab", name="Tokens and temperature").click()
+    assert eventually(page, lambda: len(plotted(page, "warmed", 1)) > 100, 60)
+    for label in ("Memory tokens", "Temperature"):
+        before, curve = plotted(page, "warmed", 1), plotted(page, "trade", 1)
+        page.locator("input[type=range]").and_(page.get_by_label(label)).press("End")
+        assert eventually(page, lambda before=before: plotted(page, "warmed", 1) != before)
+        assert plotted(page, "trade", 1) != curve
+    assert fits_a_phone(page)

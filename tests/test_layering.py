@@ -36,6 +36,7 @@ ORDER = [
     "incontext",
     "__init__",
     "experiments",
+    "lab",
     "cli",
 ]
 SOURCE = Path(attnfun.__file__).parent

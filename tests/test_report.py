@@ -58,10 +58,10 @@ def hostile() -> af.Compiled:
     """A function and a variable whose names are markup."""
 
     def f(p):
-        return np.sin(p[..., 0])
+        return np.stack([p[..., 0] * p[..., 1], p[..., 0] + p[..., 1]], axis=-1)
 
     f.__name__ = NASTY
-    return af.compile(f, {f'"><b>{NASTY}': (0, 1)}, 0.2)
+    return af.compile(f, {f'"><b>{NASTY}': (-1, 1), "y": (0, 1)}, 0.4, construction="cross")
 
 
 def large() -> af.Compiled:

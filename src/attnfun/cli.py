@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import attnfun as af
+from attnfun.domain import read_box
 from attnfun.pipeline import BUDGET
 
 app = typer.Typer(
@@ -63,7 +64,7 @@ def compile_command(
     with notes.status(f"compiling {formula}") as status:
         net = af.compile(
             formula,
-            _read_domain(domain),
+            read_box(" ".join(domain)),
             eps,
             norm=_number(norm),
             relative=relative,
@@ -208,6 +209,20 @@ def reproduce(
     _print({"written": written, "left_out": left_out} if as_json else pages)
 
 
+@app.command()
+def lab(
+    port: Annotated[int, typer.Option(help="Where the page is served, on this machine only.")] = 7860,
+    seconds: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 60.0,
+    gigabytes: Annotated[float, typer.Option(help="Memory that a request may take.")] = 4.0,
+    show: Annotated[bool, typer.Option("--show/--no-show", help="Open the page in a browser.")] = True,
+) -> None:
+    """Serve a page to play with: formulas, sliders, a gallery, downloads."""
+    from attnfun.lab import launch
+    from attnfun.lab.limits import Limits
+
+    launch(port, Limits(seconds=seconds, memory=int(gigabytes * 2**30)), show=show)
+
+
 def _report(net: af.Compiled, as_json: bool) -> None:
     if as_json:
         _print({"summary": net.summary().as_dict(), "certificate": net.certificate.as_dict()})
@@ -217,22 +232,6 @@ def _report(net: af.Compiled, as_json: bool) -> None:
 
 def _print(value: Any) -> None:
     typer.echo(value if isinstance(value, str) else json.dumps(value))
-
-
-def _read_domain(parts: Iterable[str]) -> dict[str, tuple[float, float]]:
-    """`x=-1:1 y=0:2` -> names and pairs."""
-    domain: dict[str, tuple[float, float]] = {}
-    for part in " ".join(parts).replace(",", " ").split():
-        name, equals, ends = part.partition("=")
-        low, colon, high = ends.partition(":")
-        try:
-            pair = float(low), float(high)
-        except ValueError:
-            pair = None
-        if pair is None or not (equals and colon and name) or name in domain:
-            raise af.InputError("each --domain must name one variable and its range", got=part, remedy="Write x=-1:1.")
-        domain[name] = pair
-    return domain
 
 
 def _read_options(parts: Iterable[str]) -> dict[str, Any]:

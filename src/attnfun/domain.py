@@ -204,6 +204,28 @@ def as_box(domain: object) -> Box:
     )
 
 
+def read_box(text: str) -> Box:
+    """A domain in words: names and ranges, separated by spaces or commas.
+
+    >>> read_box("x=-1:1 y=0:2")
+    Box(x=-1:1, y=0:2)
+    """
+    ranges: dict[str, tuple[float, float]] = {}
+    for part in text.replace(",", " ").split():
+        name, equals, ends = part.partition("=")
+        low, colon, high = ends.partition(":")
+        try:
+            pair = float(low), float(high)
+        except ValueError:
+            pair = None
+        if pair is None or not (equals and colon and name) or name in ranges:
+            raise InputError("each range of a domain must name one variable", got=part, remedy="Write x=-1:1.")
+        ranges[name] = pair
+    if not ranges:
+        raise InputError("a domain must name a variable and its range", got=repr(text), remedy="Write x=-1:1.")
+    return as_box(ranges)
+
+
 def _within(rows: Floats, low: Floats, high: Floats) -> bool:
     """Do all rows (B, D) lie in [low, high]? NaN lies nowhere. One pass, without temporary arrays of that size."""
     numbers, count = rows.ravel(), max(1, min(len(rows), BLOCK // len(low))) * len(low)

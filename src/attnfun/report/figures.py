@@ -37,8 +37,8 @@ def figure(traces: list[Figure], x: str, y: str, **layout: Any) -> Figure:
         "height": 340,
         "autosize": True,
         "legend": {"orientation": "h", "y": 1.14},
-        "xaxis": {"title": {"text": plain(x)}, "automargin": True},
-        "yaxis": {"title": {"text": plain(y)}, "automargin": True},
+        "xaxis": {"title": {"text": plain(x)}, "automargin": True, "exponentformat": "e"},
+        "yaxis": {"title": {"text": plain(y)}, "automargin": True, "exponentformat": "e"},
     }
     return {"data": traces, "layout": style | layout}
 

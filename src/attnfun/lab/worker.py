@@ -1,0 +1,79 @@
+"""Requests to a process of its own that does the work (`child.py`): it is killed when one takes too long."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TookTooLong
+from threading import Lock
+from typing import IO, Any
+
+from ..errors import AttnfunError
+from .limits import Limits
+
+
+class RequestFailed(AttnfunError):
+    """A request that was refused, took too long or too much memory; the message is that of the API."""
+
+    def __init__(self, message: str) -> None:
+        Exception.__init__(self, message)
+
+
+class Worker:
+    """Asks a child process, which stays warm between requests and is replaced after an accident."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._child: subprocess.Popen[str] | None = None
+        self._alone, self._reader = Lock(), ThreadPoolExecutor(1)
+
+    def ask(self, task: str, **arguments: Any) -> dict[str, Any]:
+        """The reply to a request, one at a time; RequestFailed with the reason if there is none."""
+        with self._alone:
+            child = self._running()
+            line = self._exchange(child, json.dumps({"task": task, "arguments": arguments}))
+            if not line:
+                self.stop()
+                raise RequestFailed(
+                    f"a request may take {self.limits.seconds:g} s and {self.limits.memory / 2**30:g} GiB; this one "
+                    "took more. Choose a larger eps, a smaller domain, or use af.compile in Python."
+                )
+            reply = json.loads(line)
+        if "error" in reply:
+            raise RequestFailed(reply["error"])
+        return reply
+
+    def stop(self) -> None:
+        """End the child process."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._child = None
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._child is None or self._child.poll() is not None:
+            self._child = subprocess.Popen(  # noqa: S603 - our own module
+                [sys.executable, "-m", "attnfun.lab.child", str(self.limits.memory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        return self._child
+
+    def _exchange(self, child: subprocess.Popen[str], request: str) -> str:
+        """The reply as a line; empty if the child died or did not answer in time."""
+
+        def talk(into: IO[str] | None, out: IO[str] | None) -> str:
+            if into is None or out is None:
+                return ""
+            into.write(request + "\n")
+            into.flush()
+            return out.readline()
+
+        limit = self.limits.seconds + self.limits.grace
+        with contextlib.suppress(TookTooLong, OSError):
+            return self._reader.submit(talk, child.stdin, child.stdout).result(limit)
+        return ""

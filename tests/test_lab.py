@@ -1,0 +1,78 @@
+"""The lab's worker: the API's own messages, and limits that hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.cli import main
+from attnfun.lab.gallery import GALLERY
+from attnfun.lab.limits import Limits
+from attnfun.lab.tasks import compiled, ridge, warmed
+from attnfun.lab.worker import RequestFailed, Worker
+from attnfun.views.temperature import at_temperature
+
+WAVE = {"formula": "sin(3*x)", "domain": "x=-1:1", "temperature": 1.0}
+HUGE = {"formula": "sin(3*x)", "domain": "x=-1:1", "construction": "cross", "proof": False}
+
+
+def test_too_much_memory_or_time_ends_a_request_and_not_the_lab():
+    worker = Worker(Limits(seconds=120))
+    try:
+        with pytest.raises(RequestFailed, match=r"120 s and 4 GiB; this one took more\. Choose"):
+            worker.ask("compiled", folder="", eps=None, budget=10**10, options={"tokens": 10**10}, **HUGE)
+        assert worker.ask("warmed", **WAVE, tokens=10)["tokens"] == 10
+        with pytest.raises(RequestFailed, match="every variable in a formula must be known; got 'q'"):
+            worker.ask("warmed", **WAVE | {"formula": "q"}, tokens=10)
+        worker.limits = Limits(seconds=0.1, grace=0.0)
+        with pytest.raises(RequestFailed, match=r"0\.1 s"):
+            worker.ask("warmed", **WAVE, tokens=200_000)
+    finally:
+        worker.stop()
+
+
+def test_a_request_leaves_all_files(tmp_path):
+    reply = compiled(str(tmp_path), "sin(3*x)", "x=-1:1", 0.1, budget=100, construction="grid")
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"network.safetensors", "network.onnx", "report.html", "reproduce.py", "picture.png"}
+    assert af.load(tmp_path / "network.safetensors").certificate.headline == reply["headline"]
+
+
+def test_temperature_blurs_and_sharpens():
+    replies = [warmed("sin(3*x)", "x=-1:1", 20, temperature) for temperature in (0.1, 1.0, 10.0)]
+    steps, plain, blurred = (np.array(reply["figures"]["values"]["data"][1]["y"]) for reply in replies)
+    assert np.median(np.abs(np.diff(steps))) < 0.1 * np.median(np.abs(np.diff(plain)))
+    assert np.ptp(blurred) < np.ptp(plain)
+    assert replies[2]["met"] > replies[1]["met"]
+    with pytest.raises(af.InputError, match="temperature"):
+        at_temperature(af.compile("x", {"x": (0, 1)}, 0.5).network, 0.0)
+
+
+def test_ridge_regression_in_context_is_that_of_scikit_learn():
+    reply = ridge(alpha=0.1, rows=60)
+    ours, theirs = (bars["y"] for bars in reply["figures"]["coefficients"]["data"])
+    assert ours == pytest.approx(theirs, rel=1e-6)
+    distance, bound = (np.array(line["y"]) for line in reply["figures"]["convergence"]["data"])
+    assert (distance <= bound).all()
+
+
+def test_long_formulas_and_bad_ports_are_refused():
+    with pytest.raises(af.InputError, match="at most 2000 letters"):
+        Limits().check("x" * 2001, 1)
+    with pytest.raises(af.InputError, match="at most 8 variables"):
+        Limits().check("x", 9)
+    with pytest.raises(SystemExit) as left:
+        main(["lab", "--port", "70000"])
+    assert left.value.code == 2
+
+
+@pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.name)
+def test_the_gallery_is_fine(example):
+    from attnfun.domain import read_box
+
+    norm = example.norm if example.norm == "inf" else float(example.norm)
+    net = af.compile(
+        example.formula, read_box(example.domain), float(example.eps), norm=norm, construction=example.construction
+    )
+    assert net.certificate.proved
