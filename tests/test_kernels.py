@@ -13,13 +13,17 @@ import torch
 from scipy.special import logsumexp
 
 import attnfun as af
+from attnfun.backends import numpy as plain
+from attnfun.backends.onnx import to_onnx
+from attnfun.backends.torch import to_torch
 from attnfun.dtypes import round_to
-from attnfun.kernels import Evaluator
+from attnfun.kernels import Evaluator, gradient
 from attnfun.kernels import axes as axes_module
 from attnfun.kernels.axes import FLUSHED, Axis
-from attnfun.kernels.banks import Listed, Product, Stream, Tokens, recognised
+from attnfun.kernels.banks import Listed, Product, Stream, Tokens
 from attnfun.kernels.exponential import exponential
-from attnfun.network import Affine, Attention, Network, reference
+from attnfun.kernels.recognition import recognised
+from attnfun.network import Affine, Attention, FactoredAttention, Network, reference, storage
 from attnfun.network.network import rounded
 from cases import CASES
 
@@ -295,6 +299,73 @@ def test_one_gradient_or_many_and_single_variables():
     assert np.abs(net.grad(points) - 3 * np.cos(3 * points)).max() < 1e-5
     with pytest.raises(af.InputError, match="must lie in"):
         net.grad(2.0)
+
+
+def factored_network(sizes, dtype="float64", values=None):
+    """A head on a product of axes between two affine maps; two outputs unless values (ΠN, v) are given."""
+    rng, rank = np.random.default_rng(0), len(sizes)
+    centres, sharp = [np.sort(rng.uniform(-1, 1, size)) for size in sizes], [0.3 * size**2 for size in sizes]
+    slopes, offsets = (
+        np.concatenate([part(c, s) for c, s in zip(centres, sharp, strict=True)])
+        for part in (lambda c, s: s * c, lambda c, s: -s * c**2 / 2)
+    )
+    values = rng.normal(size=(int(np.prod(sizes)), 2)) if values is None else values
+    output = rng.normal(size=(1, values.shape[1], 2))
+    query = np.eye(rank)[None] + rng.normal(size=(1, rank, rank)) / 8
+    layer = FactoredAttention(query, np.full((1, rank), 0.1), slopes, offsets, values, output, np.ones(2), tuple(sizes))
+    layers = (
+        Affine.tokenwise(np.eye(rank) / 2, np.zeros(rank)),
+        layer,
+        Affine.tokenwise(rng.normal(size=(2, 3)), np.ones(3)),
+    )
+    return Network(tuple(rounded(each, dtype) for each in layers), 1, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_factored_attention_is_the_attention_it_stands_for(dtype, tmp_path):
+    network = factored_network([14, 11, 12], dtype)
+    tensors, description = storage.pack(network)
+    storage.write(tmp_path / "f.safetensors", tensors, description)
+    assert (tmp_path / "f.safetensors").stat().st_size < tensors["layers.1.values"].nbytes + 10_000
+    again = storage.unpack(*storage.read(tmp_path / "f.safetensors"))
+    X = round_to(np.random.default_rng(1).uniform(-1, 1, (300, 1, 3)), dtype)
+    wanted = reference.run(network, X)
+    dense, box = network.dense(), af.Box(np.full((1, 3), -1.0), np.full((1, 3), 1.0))
+    assert (dense.tokens, dense.heads) == (network.tokens, network.heads) == (14 * 11 * 12, 1)
+    assert np.allclose(reference.run(dense, X), wanted, rtol=1e-13, atol=1e-13)
+    slack = 1e-11 if dtype == "float64" else 1e-3
+    assert np.abs(plain.run(again, X) - wanted).max() <= slack
+    for allowance in (1e-2, 1e-6, 0.0):
+        run = Evaluator(again, box, allowance)
+        assert np.abs(run(X) - wanted).max() <= allowance + slack
+        assert np.array_equal(run(X), Evaluator(network, box, allowance)(X))
+    slopes = gradient(Evaluator(network, box, 1e-9), X[:20])
+    assert np.allclose(slopes, gradient(Evaluator(dense, box), X[:20]), rtol=1e-3, atol=1e-3)
+    module = to_torch(again, (3,), (3,))(torch.tensor(X[:, 0], dtype=getattr(torch, dtype)))
+    assert np.abs(module.detach().numpy() - wanted[:, 0]).max() <= slack
+
+
+def test_factored_attention_too_large_to_be_written_out_is_saved_and_run_but_not_exported(tmp_path):
+    values = np.random.default_rng(0).normal(size=(110**3, 1))
+    network = factored_network([110] * 3, values=values)
+    storage.write(tmp_path / "f.safetensors", *storage.pack(network))
+    again = storage.unpack(*storage.read(tmp_path / "f.safetensors"))
+    run = Evaluator(again, af.Box(np.full((1, 3), -1.0), np.full((1, 3), 1.0)), 1e-4)
+    assert run(np.zeros((2, 1, 3))).shape == (2, 1, 3)
+    attempts = (
+        lambda: to_torch(again, (3,), (3,)),
+        lambda: to_onnx(again, (3,), (3,), {}),
+        lambda: plain.run(again, np.zeros((1, 1, 3))),
+    )
+    for attempt in attempts:
+        with pytest.raises(af.InputError, match="can be written out for up to"):
+            attempt()
+
+
+def test_factored_attention_must_fit_together():
+    (_, layer, _) = factored_network([4, 5]).layers
+    with pytest.raises(af.InputError, match="must be"):
+        replace(layer, sizes=(5, 5))
 
 
 def test_a_product_needs_no_keys():

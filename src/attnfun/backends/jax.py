@@ -32,6 +32,7 @@ def plan(
     network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the function; refused if too large."""
+    network = network.dense()
     parts = [translate(layer) for layer in network.layers]
     weights = {f"layers.{n}.{name}": weight for n, (_, named) in enumerate(parts) for name, weight in named.items()}
     check_size("JAX", weights.values(), network.dtype)

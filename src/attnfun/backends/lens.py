@@ -59,6 +59,7 @@ def plan(
     network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the model; refused if too large, or if tokens are mixed between attention layers."""
+    network = network.dense()
     before, body, after = _cut(network)
     length = network.rows
     for layer in before:
@@ -210,7 +211,7 @@ class Model:
             return self._copy([(token, np.eye(len(token))), (out, np.eye(len(out)))], np.zeros(len(out)), "adds up")
         return out
 
-    def _map(self, layer: Affine | Softmax, token: Places) -> Places:
+    def _map(self, layer: Layer, token: Places) -> Places:
         """A block for a token-wise affine map."""
         assert isinstance(layer, Affine)  # noqa: S101 - `_cut` has seen to it
         return self._copy([(token, layer.right[0])], layer.constant[0], "maps")

@@ -26,6 +26,7 @@ BLOCK = 2**17
 
 def run(network: Network, X: Array) -> Array:
     """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
+    network = network.dense()
     if network.length is None:
         return prompts.run(network, X)
     dtype = held_in(network.dtype)

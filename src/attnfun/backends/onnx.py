@@ -22,6 +22,7 @@ def to_onnx(
     if attention not in ATTENTION:
         raise InputError(f"attention must be one of {', '.join(ATTENTION)}", got=repr(attention))
     check_dtype(network)
+    network = network.dense()
     graph, length = Graph(network.dtype, attention), network.rows
     tokens = graph.reshape("points", -1, *network.shape_in)  # (B, n, d)
     for number, layer in enumerate(network.layers):

@@ -55,6 +55,7 @@ def plan(
     network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the module; refused if too large."""
+    network = network.dense()
     length, parts = network.rows, []
     for layer in network.layers:
         parts.append(translate(layer, length))
@@ -73,7 +74,7 @@ def to_torch(network: Network, point_shape: tuple[int, ...], value_shape: tuple[
 
 def prompt_to_torch(network: Network) -> PromptNetwork:
     """A network for any length as an `nn.Module`; layers that occur many times share their weights."""
-    dtype = getattr(torch, network.dtype)
+    network, dtype = network.dense(), getattr(torch, network.dtype)
     parts = {id(layer): translate(layer, 0) for layer in network.layers}
     check_size("PyTorch", [weight for part in parts.values() for weight in part.weights.values()], network.dtype)
     made: dict[int, nn.Module] = {}

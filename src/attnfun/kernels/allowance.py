@@ -13,7 +13,7 @@ from math import isinf
 import numpy as np
 import numpy.typing as npt
 
-from ..network import Affine, Attention, Network
+from ..network import Affine, Attention, FactoredAttention, Network
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,6 +21,7 @@ SHARE = 0.01
 """The share of a bound that is set aside."""
 LEAST_SHARE = 1e-9
 """A smaller share is not worth it."""
+HEADS = Attention | FactoredAttention
 LARGE = 32
 """Banks of so few tokens are asked as a whole."""
 
@@ -43,11 +44,11 @@ def allowance_for(network: Network, bound: float, eps: float | None, norm: float
 
 def rooms(network: Network, allowance: float) -> list[Floats]:
     """What each head of each layer may be off by, (H,) for attention and (0,) for other layers."""
-    found = [np.zeros(layer.heads if isinstance(layer, Attention) else 0) for layer in network.layers]
+    found = [np.zeros(layer.heads if isinstance(layer, HEADS) else 0) for layer in network.layers]
     behind: Floats | None = None  # (n', outputs): largest absolute weight from features of any token to the outputs
     for number in range(len(network.layers) - 1, -1, -1):
         layer = network.layers[number]
-        if isinstance(layer, Attention):
+        if isinstance(layer, HEADS):
             width = layer.width_out
             gain = np.abs(layer.output).sum(axis=1) @ (np.eye(width) if behind is None else behind)  # (H, outputs)
             largest = gain.max(axis=1)  # (H,)

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from ..backends import numpy as plain
 from ..domain import Box
-from ..network import Attention, Network
+from ..network import Attention, FactoredAttention, Network
 from ..network.layers import Layer
 from .allowance import rooms
-from .banks import Bank, Tokens, recognised
+from .banks import Bank, Tokens
 from .features import Features, linear
+from .recognition import factored, recognised
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -52,10 +53,24 @@ def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Ite
     known = Features(np.ones(network.shape_in, dtype=bool), low, high)
     sample = np.zeros((1, *network.shape_in), dtype=dtype)  # constant features are the same for every input
     for (layer, asking), room in zip(plain.asking_tokens(network), rooms(network, allowance), strict=True):
-        weights = {**plain.prepare(layer, dtype), "asking": asking}
-        asks = tuple(_asks(layer, weights, asking, known, sample, room)) if isinstance(layer, Attention) else ()
-        yield Step(layer, weights, asks)
-        sample, known = plain.apply(layer, sample, weights), known.after(layer)
+        if isinstance(layer, FactoredAttention):
+            yield _factored_step(layer, asking, known, float(room[0]), dtype)
+            sample = np.zeros((1, sample.shape[1], layer.width_out), dtype=dtype)  # nothing behind it is constant
+        else:
+            weights = {**plain.prepare(layer, dtype), "asking": asking}
+            asks = tuple(_asks(layer, weights, asking, known, sample, room)) if isinstance(layer, Attention) else ()
+            yield Step(layer, weights, asks)
+            sample = plain.apply(layer, sample, weights)
+        known = known.after(layer)
+
+
+def _factored_step(layer: FactoredAttention, asking: Integers, known: Features, room: float, dtype: str) -> Step:
+    names = "query", "query_bias", "output", "output_bias"
+    weights = {**{name: getattr(layer, name).astype(dtype) for name in names}, "asking": asking}
+    queries = linear(known, layer.query[0], layer.query_bias[0])
+    reach = np.maximum(np.abs(queries.low), np.abs(queries.high)).max(axis=0)
+    bank = factored(layer.axes(layer.slopes), layer.axes(layer.offsets), layer.values, room, reach)
+    return Step(layer, weights, (Ask(0, asking, np.arange(len(layer.sizes)), bank),))
 
 
 def _asks(

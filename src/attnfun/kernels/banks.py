@@ -6,48 +6,33 @@ What a bank is good for is read off its weights, never from how the network was 
   softmax factors and every axis has windows (`Product`),
 - any other bank with a known range of queries: a *tree* of boxes, each with the tokens that matter in it (`Tree`),
 - small banks, and those that nothing may be dropped from: all tokens, in a stream.
-
-**What may be dropped.** Let `y` be the real average at the query as computed, and osc the spread of the values.
-Leaving out tokens that carry a share λ of the mass moves the average by at most `λ osc`. Changing scores by at most ρ
-moves it by at most `(e^{2ρ} - 1) osc`. Both, and the rounding of the loop, must fit into the `room` of the bank;
-the certificate accounts for it as its part `windows`. (On a line only λ counts: scores, weights and sums over a window
-are those of dense attention, and the certificate's rounding part covers them.) Without room nothing is changed: a line
-leaves out masses below 2⁻¹⁰²⁰ at most, and streams leave out nothing; the rounding part covers both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import expm1, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .axes import FLUSHED, UNIT, Axes, Axis
+from .axes import Axes, Axis
 from .trees import Tree
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-SMALL = 32
-"""Banks of so few tokens are asked as a whole."""
-LARGEST_TAIL = 2.0**-10
-"""More than this share of the mass is never dropped."""
-WORTH = 0.4
-"""Windows on a line are worth it if they hold less than this share of the tokens."""
 LANES = 8, 12, 16, 24
 """Values that loops take at a time, the least that hold a window."""
 MANY_LANES = 16
 """The same for longer windows."""
-MANY = 2**15
-"""Banks of so many tokens do not fit a processor's own cache: their values are better held in float32."""
-GUARD = 16
-"""Units of roundoff charged to each score and weight."""
-SURE = 0.03
-"""Weights of a line that are off by less than this factor: what is dropped of the computed mass is then at most 1.1
-times what is dropped of the real one."""
+
+
+def spread_of(values: Floats) -> float:
+    """The largest spread of a column of values (M, v)."""
+    return float(np.ptp(values, axis=0).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +46,12 @@ class Tokens:
     @property
     def osc(self) -> float:
         """The largest spread of a column of values."""
-        return float(np.ptp(self.values, axis=0).max(initial=0.0))
+        return spread_of(self.values)
+
+    @property
+    def steepest(self) -> Floats:
+        """The largest slope in each coordinate, (r,)."""
+        return np.abs(self.slopes).max(axis=0)
 
     def merged(self) -> Tokens:
         """Tokens with equal slopes as one: they keep the same shares of their common weight whatever the query is."""
@@ -253,78 +243,3 @@ class Listed:
 
 
 Bank = Product | Stream | Listed
-
-
-def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
-    """The bank for these tokens, with `room` for errors, and queries that are expected in [low, high]."""
-    rank, reach = tokens.slopes.shape[1], np.maximum(np.abs(low), np.abs(high))  # (r,)
-    if rank == 1:
-        tail = min(room / max(1.1 * tokens.osc, 1e-300), LARGEST_TAIL)
-        sure = _score_doubt(tokens.offsets, tokens.slopes, reach) < SURE
-        if len(tokens.offsets) > SMALL:
-            line = Product.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
-            if line.asked <= WORTH * len(tokens.offsets):
-                return line
-        return Stream.of(tokens)
-    if room > 0 and rank > 1:
-        merged = tokens.merged()
-        found = _product(merged, room, reach)
-        if found is not None:
-            return found
-        if len(tokens.offsets) > SMALL:
-            own = _weights_error(merged.offsets, merged, reach)
-            own += _sums_error(2 * len(merged.offsets), float(np.abs(merged.values).max(initial=0.0)))
-            tail = min((room - own) / max(1.1 * merged.osc, 1e-300), LARGEST_TAIL)
-            tree = Tree.grown(merged.slopes, merged.offsets, low, high, tail) if tail > 0 else None
-            if tree is not None:
-                return Listed.of(merged, tree)
-    return Stream.of(tokens)
-
-
-def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
-    """Slopes on a product of axes, offsets that are sums over them up to ρ; a part of the room is for windows.
-
-    An eighth of the room is for the rounding of sums: a value is multiplied by a weight for each axis and added to
-    those of all rows of the window, then to those along the last axis; masses are sums over axes. Large banks hold
-    their values in float32 if that takes no more than three quarters. The rest is for ρ, weights and windows.
-    """
-    columns = [np.unique(column) for column in tokens.slopes.T]
-    sizes = [len(column) for column in columns]
-    if prod(sizes) != len(tokens.offsets):
-        return None
-    grid = tokens.offsets.reshape(sizes)  # `np.unique` has sorted the rows like this
-    parts, rest = [], grid
-    for k, size in enumerate(sizes):
-        part = rest.mean(axis=tuple(m for m in range(len(sizes)) if m != k))
-        rest = rest - part.reshape([size if m == k else 1 for m in range(len(sizes))])
-        parts.append(part)
-    off = float(np.abs(rest).max()) + GUARD * UNIT * float(np.abs(grid).max())
-    spent = expm1(2 * min(off, 1.0)) * tokens.osc + _weights_error(np.concatenate(parts), tokens, reach)
-    most = float(np.abs(tokens.values).max(initial=0.0))
-    narrowing = 1.01 * 2.0**-24 * most + 2.0**-149
-    narrow = len(tokens.offsets) >= MANY and narrowing <= 0.75 * room
-    left = 0.875 * room - spent - narrow * narrowing
-    tail = min(left / max(1.1 * tokens.osc * len(sizes), 1e-300), LARGEST_TAIL)
-    if tail <= 0:
-        return None
-    axes = tuple(Axis.of(column, part, tail) for column, part in zip(columns, parts, strict=True))
-    widths = [axis.width for axis in axes]
-    if _sums_error(prod(widths[:-1]) + 2 * (sum(widths) + MANY_LANES) + 2 * len(sizes), most) > room / 8:
-        return None
-    return Product.of(axes, tokens.values.astype(np.float32) if narrow else tokens.values)
-
-
-def _weights_error(offsets: Floats, tokens: Tokens, reach: Floats) -> float:
-    """What the rounding of scores and weights moves an average by, for queries up to `reach`."""
-    return expm1(min(2 * _score_doubt(offsets, tokens.slopes, reach), 1.0)) * tokens.osc
-
-
-def _sums_error(terms: int, most: float) -> float:
-    """Rounding of sums and products with values up to `most`, so many of them one after the other."""
-    return 1.1 * (terms + 8) * UNIT * most
-
-
-def _score_doubt(offsets: Floats, slopes: Floats, reach: Floats) -> float:
-    """How far the logarithm of a computed weight may be off, for queries up to `reach`."""
-    size = float((np.abs(slopes).max(axis=0) * reach).sum() + len(reach) * np.abs(offsets).max())
-    return GUARD * UNIT * (size + len(reach))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..backends import numpy as plain
 from ..domain import Box
 from ..dtypes import held_in, round_to
-from ..network import Attention, Network
+from ..network import Attention, FactoredAttention, Network
 from .asks import Step, steps_of
 from .banks import Bank, Moments
 from .programs import program
@@ -100,7 +100,7 @@ def evaluator(network: Network, domain: Box, allowance: float = 0.0) -> Evaluato
 def attended(step: Step, X: Array) -> Array:
     """An attention layer on a block (b, n, d): banks for memory tokens, data tokens added as they are."""
     layer, weights, asking = step.layer, step.weights, step.weights["asking"]
-    assert isinstance(layer, Attention)  # noqa: S101 - only attention has banks
+    assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101 - only attention has banks
     every = len(asking) == X.shape[1]
     out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
     for ask in step.asks:

@@ -8,7 +8,7 @@ from functools import singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from ..network import Affine, Attention, Layer, Softmax
+from ..network import Affine, Attention, FactoredAttention, Layer, Softmax
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -78,6 +78,13 @@ def _(layer: Attention, before: Features) -> Features:
     if layer.residual:
         low, high, moved = low + before.low, high + before.high, moved | before.varies
     return Features(moved, low, high)
+
+
+@_after.register
+def _(layer: FactoredAttention, before: Features) -> Features:
+    shape = (len(before.low), layer.values.shape[1])
+    low, high = (np.broadcast_to(end, shape) for end in (layer.values.min(axis=0), layer.values.max(axis=0)))
+    return linear(Features(np.ones(shape, dtype=bool), low, high), layer.output[0], layer.output_bias)
 
 
 @_after.register

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..backends import numpy as plain
-from ..network import Affine, Attention, Softmax
+from ..network import Affine, Attention, FactoredAttention, Softmax
 from .asks import Step
 from .banks import Moments
 from .evaluators import Evaluator, attended, shares
@@ -65,12 +65,12 @@ def _moved(step: Step, X: Array, after: Array, moves: Floats) -> Floats:
 def _averages(step: Step, X: Array, moves: Floats):
     """For each head and the tokens that ask it, the derivatives of their averages (b, a, v, D)."""
     layer, weights = step.layer, step.weights
-    assert isinstance(layer, Attention)  # noqa: S101
+    assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101
     asks = [(ask.head, ask.asking, ask) for ask in step.asks]
     for head, members, ask in asks or [(head, weights["asking"], None) for head in range(layer.heads)]:
         q = plain.project(X[:, members], weights["query"][head], weights["query_bias"][head])  # (b, a, k)
         dq = np.einsum("badD,dk->bakD", moves[:, members], layer.query[head])
-        shape, values = q.shape[:2], layer.value.shape[2]
+        shape, values = q.shape[:2], layer.output.shape[1]
         if ask is None:
             nothing = np.zeros(shape[0] * shape[1])
             found = Moments(np.zeros((len(nothing), values)), nothing - np.inf, nothing)
@@ -82,6 +82,7 @@ def _averages(step: Step, X: Array, moves: Floats):
         if not layer.attends_data:
             yield head, members, np.einsum("barv,barD->bavD", slopes, varying)
             continue
+        assert isinstance(layer, Attention)  # noqa: S101 - only it attends to data
         keys, own = (
             plain.project(X, weights[name][head], weights[f"{name}_bias"][head]).astype(np.float64)
             for name in ("key", "value")

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..network import Affine, Attention
+from ..network import Affine, Attention, FactoredAttention
 from .asks import Step
 from .banks import Bank, Stream
 from .operations import AFFINE, HEAD
@@ -169,7 +169,7 @@ def program(steps: Sequence[Step], shape: tuple[int, int]) -> list[Stage] | None
     for step in steps:
         if isinstance(step.layer, Affine):
             tokens = _affine(writer, step.layer, tokens)
-        elif isinstance(step.layer, Attention) and not step.layer.attends_data:
+        elif isinstance(step.layer, Attention | FactoredAttention) and not step.layer.attends_data:
             writer, tokens = _attention(writer, stages, step, step.layer, tokens)
         else:
             return None
@@ -185,7 +185,7 @@ def _affine(writer: Writer, layer: Affine, tokens: Integers) -> Integers:
 
 
 def _attention(
-    writer: Writer, stages: list[Stage], step: Step, layer: Attention, tokens: Integers
+    writer: Writer, stages: list[Stage], step: Step, layer: Attention | FactoredAttention, tokens: Integers
 ) -> tuple[Writer, Integers]:
     queries = [
         np.stack(
@@ -204,7 +204,7 @@ def _attention(
         stages.append(writer.code(np.concatenate([kept, *(queries[number].ravel() for number in large)])))
         stages.append(Calls(len(kept), tuple((step.asks[number].bank, *queries[number].shape) for number in large)))
         queries, tokens = [np.searchsorted(kept, query) for query in queries], np.searchsorted(kept, tokens)
-        shapes = [(len(step.asks[number].asking), layer.value.shape[2]) for number in large]
+        shapes = [(len(step.asks[number].asking), layer.output.shape[1]) for number in large]
         writer = Writer(len(kept) + sum(a * v for a, v in shapes))
         start = len(kept)
         for number, (a, v) in zip(large, shapes, strict=True):

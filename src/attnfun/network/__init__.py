@@ -1,7 +1,7 @@
 """WEIGHTS: layers as frozen arrays, networks, and what they mean."""
 
 from ..dtypes import DTYPES
-from .layers import LAYERS, Affine, Attention, Layer, Softmax
+from .layers import LAYERS, Affine, Attention, FactoredAttention, Layer, Softmax
 from .network import Network
 
-__all__ = ["DTYPES", "LAYERS", "Affine", "Attention", "Layer", "Network", "Softmax"]
+__all__ = ["DTYPES", "LAYERS", "Affine", "Attention", "FactoredAttention", "Layer", "Network", "Softmax"]

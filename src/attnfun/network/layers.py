@@ -1,4 +1,4 @@
-"""WEIGHTS: the three kinds of layer, as plain frozen arrays.
+"""WEIGHTS: the kinds of layer, as plain frozen arrays.
 
 A sequence is X of shape (..., n, d), one row a token. Layers are data: what they compute is said here in
 formulas and in `reference.py` in code; back ends translate them, certificates enclose them.
@@ -7,6 +7,7 @@ formulas and in `reference.py` in code; back ends translate them, certificates e
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +16,9 @@ import numpy.typing as npt
 from ..errors import InputError
 
 Floats = npt.NDArray[np.float64]
+
+MOST_DENSE = 2**20
+"""Memory tokens of factored attention that are written out as keys, where keys are wanted."""
 
 
 def _freeze(layer: object) -> None:
@@ -228,6 +232,89 @@ class Attention:
 
 
 @dataclass(frozen=True, eq=False)
+class FactoredAttention:
+    """One head whose memory tokens are all combinations of tokens along r axes: keys that never exist.
+
+    Token (j_1, ..., j_r) has the score `Σ_k (a_k[j_k] q_k + b_k[j_k])` for the query `q = z W_Q + b_Q`, and the value
+    `v[j_1, ..., j_r]`; axes one after the other make `slopes` and `offsets`, and in `values` the last one is the
+    fastest. N tokens take N values and the sum of the axes, not N keys. `dense` is the same as `Attention`.
+    """
+
+    kind: ClassVar[str] = "factored-attention"
+    attends_data: ClassVar[bool] = False
+    residual: ClassVar[bool] = False
+    heads: ClassVar[int] = 1
+    query: Floats  # (1, d, r)
+    query_bias: Floats  # (1, r)
+    slopes: Floats  # (ΣN,)
+    offsets: Floats  # (ΣN,)
+    values: Floats  # (ΠN, v)
+    output: Floats  # (1, v, o)
+    output_bias: Floats  # (o,)
+    sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _freeze(self)
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+        shapes = [getattr(self, field.name).shape for field in fields(self)[:7]]
+        rank, total, tokens = len(self.sizes), sum(self.sizes), prod(self.sizes)
+        width, values, outputs = self.query.shape[1], self.values.shape[1], self.output.shape[2]
+        wanted = [
+            (1, width, rank), (1, rank), (total,), (total,), (tokens, values), (1, values, outputs), (outputs,),
+        ]  # fmt: skip
+        _check(shapes == wanted, f"factored attention on axes of {self.sizes} tokens must be {wanted}", shapes)
+        _check(rank > 0 and min(self.sizes) > 0, "axes must have tokens", self.sizes)
+
+    @property
+    def width_in(self) -> int:
+        """Features of a token that goes in."""
+        return self.query.shape[1]
+
+    @property
+    def width_out(self) -> int:
+        """Features of a token that comes out."""
+        return self.output.shape[2]
+
+    def length_out(self, length_in: int) -> int:
+        """Tokens that come out."""
+        return length_in
+
+    @property
+    def tokens(self) -> int:
+        """Memory tokens."""
+        return prod(self.sizes)
+
+    @property
+    def parameters(self) -> int:
+        """Stored numbers."""
+        return sum(getattr(self, field.name).size for field in fields(self)[:7])
+
+    def axes(self, numbers: Floats) -> list[Floats]:
+        """Slopes or offsets, axis by axis."""
+        return np.split(numbers, np.cumsum(self.sizes)[:-1])
+
+    def dense(self) -> Attention:
+        """The same head with all its keys: slopes and offsets of every axis, which a query meets with q and with ones.
+
+        Keys and values are the numbers of this layer as they are, so both are one function in real arithmetic.
+        """
+        if self.tokens > MOST_DENSE:
+            raise InputError(
+                f"factored attention can be written out for up to {MOST_DENSE:,} memory tokens",
+                got=f"{self.tokens:,}",
+                remedy="It is saved and evaluated as it is; exports need fewer tokens.",
+            )
+        rank, values = len(self.sizes), self.values.shape[1]
+        grids = [np.meshgrid(*self.axes(part), indexing="ij") for part in (self.slopes, self.offsets)]
+        memory = np.column_stack([part.ravel() for grid in grids for part in grid] + [self.values])  # (M, 2r + v)
+        every = np.eye(2 * rank + values)[None]
+        query = np.concatenate([self.query, np.zeros_like(self.query)], axis=2)  # (1, d, 2r)
+        ones = np.concatenate([self.query_bias, np.ones((1, rank))], axis=1)
+        key, value = every[:, :, : 2 * rank], every[:, :, 2 * rank :]
+        return Attention.of(query, key, value, self.output, memory, query_bias=ones, output_bias=self.output_bias)
+
+
+@dataclass(frozen=True, eq=False)
 class Softmax:
     """Softmax over the features of each token."""
 
@@ -259,7 +346,7 @@ def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
     return ((weight != 0).sum(axis=0) <= 1) & np.isin(weight, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)
 
 
-Layer = Affine | Attention | Softmax
+Layer = Affine | Attention | FactoredAttention | Softmax
 
 
 def tokens_read(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
@@ -269,7 +356,7 @@ def tokens_read(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
     return np.ones(length, dtype=bool)
 
 
-LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, Softmax)}
+LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, FactoredAttention, Softmax)}
 
 
 EXACT = 16

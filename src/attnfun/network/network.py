@@ -9,7 +9,7 @@ import numpy as np
 
 from ..dtypes import DTYPES, round_to
 from ..errors import InputError
-from .layers import Affine, Attention, Layer
+from .layers import Affine, Attention, FactoredAttention, Layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,17 +84,24 @@ class Network:
     @property
     def heads(self) -> int:
         """Heads over all layers."""
-        return sum(layer.heads for layer in self.attention)
+        return sum(layer.heads for layer in self.layers if isinstance(layer, Attention | FactoredAttention))
 
     @property
     def tokens(self) -> int:
         """Memory keys over all heads and layers."""
-        return sum(layer.tokens for layer in self.attention)
+        return sum(layer.tokens for layer in self.layers if isinstance(layer, Attention | FactoredAttention))
 
     @property
     def parameters(self) -> int:
         """Stored numbers over all layers."""
         return sum(layer.parameters for layer in self.layers)
+
+    def dense(self) -> Network:
+        """The network with factored attention written out; itself where there is none."""
+        if not any(isinstance(layer, FactoredAttention) for layer in self.layers):
+            return self
+        layers = (layer.dense() if isinstance(layer, FactoredAttention) else layer for layer in self.layers)
+        return replace(self, layers=tuple(layers))
 
     def __repr__(self) -> str:
         ends = (

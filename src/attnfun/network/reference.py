@@ -10,7 +10,7 @@ from functools import singledispatch
 
 import numpy as np
 
-from .layers import Affine, Attention, Floats, Softmax
+from .layers import Affine, Attention, FactoredAttention, Floats, Softmax
 from .network import Network
 
 
@@ -44,6 +44,11 @@ def _(layer: Attention, X: Floats) -> Floats:
     y = softmax(q @ np.swapaxes(k, -1, -2)) @ v  # (..., H, n, v)
     out = np.einsum("...hnv,hvo->...no", y, layer.output) + layer.output_bias  # (..., n, o)
     return X + out if layer.residual else out
+
+
+@apply.register
+def _(layer: FactoredAttention, X: Floats) -> Floats:
+    return apply(layer.dense(), X)
 
 
 @apply.register

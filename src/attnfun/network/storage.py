@@ -93,7 +93,7 @@ def pack(network: Network) -> tuple[Tensors, dict[str, Any]]:
         for field in fields(layer):
             value = getattr(layer, field.name)
             if isinstance(value, np.ndarray):
-                tensors[f"layers.{number}.{field.name}"] = value.astype(held_in(network.dtype))
+                tensors[f"layers.{number}.{field.name}"] = value.astype(held_in(network.dtype), copy=False)
             else:
                 plain[field.name] = value
         layers.append(plain)
@@ -108,7 +108,7 @@ def unpack(tensors: Tensors, description: dict[str, Any]) -> Network:
             kind = LAYERS[plain["kind"]]
             names = {field.name for field in fields(kind)}
             arrays = {name: tensors.get(f"layers.{number}.{name}") for name in names}
-            given = {name: array.astype(np.float64) for name, array in arrays.items() if array is not None}
+            given = {name: array.astype(np.float64, copy=False) for name, array in arrays.items() if array is not None}
             rest = {name: value for name, value in plain.items() if name in names}
             layers.append(kind(**rest, **given))  # type: ignore[arg-type]
         length = description["length"]
