@@ -25,7 +25,7 @@ lens: $(VENV)/lens ## tests that need transformer-lens, which is large
 docs: $(VENV)/dev ## the documentation as a site, in out/site; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-figures: $(VENV)/dev ## the tables and pictures of the documentation, in an hour or two
+figures: $(VENV)/dev ## the tables and pictures of the documentation, in about an hour
 	$(ONE_THREAD) $(BIN)/attnfun reproduce -o benchmarks/results
 
 soak: $(VENV)/dev ## attack certificates for an hour

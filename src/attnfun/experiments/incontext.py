@@ -65,7 +65,7 @@ class InContext(Experiment):
             f"Coefficients: largest difference over largest coefficient. Score: R² or accuracy on the held-out half. "
             f'"Its" is scikit-learn, which is {least:.0f} to {most:,.0f} times faster here ({middle:.0f} times in the '
             f"middle): the point is what attention can do, not speed. Zeros: coefficients of the lasso that are "
-            f"exactly zero, here and there."
+            f"exactly zero, here and there. Seconds are by the clock, whatever else the machine does."
         )
         text = (
             "Networks with fixed weights that read examples and queries from their prompt (arXiv 2504.15956, section "
