@@ -25,6 +25,7 @@ ORDER = [
     "certificates",
     "planner",
     "evaluation",
+    "sharding",
     "algebra",
     "compiled",
     "views",

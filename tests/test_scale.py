@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -18,13 +16,10 @@ from distributed import Client, LocalCluster
 
 import attnfun as af
 from attnfun.certificates.branch_and_bound import CHUNK, bound_error
-from attnfun.domain import as_box
 from attnfun.executors import in_order
-from attnfun.targets import Expression
+from attnfun.network import Attention, reference
 from cases import CASES
-
-FORMULA = "abs(x - y)"
-SQUARE = {"x": (-1, 1), "y": (-1, 1)}
+from workers import FORMULA, POINTS, SQUARE, Deadly, dies_once, gloo_process, simulator
 
 
 def started(workers: int) -> LocalCluster:
@@ -52,18 +47,6 @@ def alone(proof):
 
 def as_words(outcome):
     return outcome.bound, outcome.parts, outcome.found, outcome.boxes, outcome.worst.lo.tolist()
-
-
-def simulator(points):
-    """A function that looks at values, so that it cannot be traced."""
-    return np.array([abs(x) * y if x > y else y * abs(x) for x, y in points.reshape(-1, 2)]).reshape(points.shape[:-1])
-
-
-def dies_once(flag: Path, number: int) -> int:
-    if number == 3 and not flag.exists():
-        flag.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number**2
 
 
 def test_results_come_in_order_and_few_are_under_way():
@@ -109,20 +92,6 @@ def test_what_work_raises_is_raised_and_lost_workers_are_named(tmp_path):
             list(in_order(lambda number: number, [1], processes))
         with pytest.raises(af.WorkersLost, match=r"BrokenProcessPool.*checkpoint="):
             list(in_order(partial(dies_once, tmp_path / "flag"), range(9), processes))
-
-
-class Deadly(Expression):
-    """A formula that kills the first worker that is given a whole chunk of boxes."""
-
-    def __init__(self, flag: Path) -> None:
-        super().__init__(FORMULA, as_box(SQUARE))
-        self.flag, self.home = flag, os.getpid()
-
-    def enclose(self, boxes):
-        if len(boxes) == CHUNK and os.getpid() != self.home and not self.flag.exists():
-            self.flag.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().enclose(boxes)
 
 
 def test_a_worker_killed_in_the_middle_of_its_chunk_changes_nothing(client, proof, alone, tmp_path):
@@ -293,3 +262,66 @@ def test_frames_are_read_by_the_names_of_their_columns(kind, compiled):
         scalar(frame[["y", "other"]])
     with pytest.raises(af.InputError, match="real numbers"):
         scalar(frames.DataFrame({"x": ["a"], "y": [1.0]}))
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Networks with a bank of about 4300 tokens, many of which count for a query, with and without data tokens."""
+
+    def gentle(layer):
+        return replace(layer, query=layer.query / 1024, query_bias=layer.query_bias / 1024)
+
+    def made(construction, dtype="float64"):
+        keywords = {"construction": construction, "options": {"tokens": 4300}, "proof": False, "dtype": dtype}
+        net = af.compile("[sin(3*x)*y, x - y]", SQUARE, **keywords)
+        layers = [gentle(layer) if isinstance(layer, Attention) else layer for layer in net.network.layers]
+        return replace(net, network=replace(net.network, layers=tuple(layers)))
+
+    return {"cross": made("cross"), "grid": made("grid"), "float32": made("cross", "float32")}
+
+
+def doubt(net: af.Compiled) -> float:
+    """What rounding scores of this size, sums of up to four products, can do to values that spread over 4."""
+    return 4 * np.expm1(2 * 8 * np.finfo(net.network.dtype).eps * net.summary().largest_logit)
+
+
+@pytest.mark.parametrize("name", ["cross", "grid", "float32"])
+def test_a_bank_in_shards_gives_the_average_over_the_whole(name, large, client, tmp_path):
+    net = large[name]
+    net.split(tmp_path, 3)
+    assert len(list(tmp_path.iterdir())) == 4
+    dense = reference.run(net.network, np.float64(np.float32(POINTS) if name == "float32" else POINTS)[:, None])[:, 0]
+    here, there = af.Sharded(tmp_path), af.Sharded(tmp_path, client.get_executor())
+    assert np.abs(here(POINTS) - dense).max() <= doubt(net)
+    assert np.array_equal(there(POINTS), here(POINTS))
+    assert np.array_equal(np.concatenate(list(there.stream(np.split(POINTS, 5)))), here(POINTS))
+    assert here(POINTS[0]).shape == (2,)
+    with pytest.raises(af.InputError, match="must lie in"):
+        here([3.0, 0.0])
+
+
+def test_what_cannot_be_split_or_does_not_belong_together_is_refused(large, tmp_path):
+    with pytest.raises(af.InputError, match=r"banks of 4096 tokens .*shards=5"):
+        large["cross"].split(tmp_path, 5)
+    with pytest.raises(af.FileFormatError, match="must exist"):
+        af.Sharded(tmp_path)
+    for folder, name in (("one", "cross"), ("other", "grid")):
+        large[name].split(tmp_path / folder, 2)
+    (tmp_path / "other" / "shard-1.safetensors").rename(tmp_path / "one" / "shard-1.safetensors")
+    with pytest.raises(af.FileFormatError, match="of one network"):
+        af.Sharded(tmp_path / "one")(POINTS)
+    with pytest.raises(af.InputError, match="needs as many processes"):
+        af.Sharded(tmp_path / "one").to_torch()
+
+
+def test_two_gloo_processes_evaluate_one_bank(large, tmp_path):
+    folders = [tmp_path / name for name in large]
+    for folder in folders:
+        large[folder.name].split(folder, 2)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        both = [processes.submit(gloo_process, rank, folders, str(tmp_path / "meeting")) for rank in (0, 1)]
+        first, second = (future.result(120) for future in both)
+    for folder, one, other in zip(folders, first, second, strict=True):
+        assert np.array_equal(one, other)
+        assert one.dtype == large[folder.name].network.dtype
+        assert np.abs(one - af.Sharded(folder)(POINTS)).max() <= doubt(large[folder.name])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .pieces.partition import Partition, partition
     from .pipeline import compile
     from .regressor import AttentionRegressor
+    from .sharding import Sharded
     from .targets import MaxAffine, Samples, Status, TruncatedLinear
     from .targets.regions import Points, Region
 
@@ -47,6 +48,7 @@ __all__ = [
     "ProofFailed",
     "Region",
     "Samples",
+    "Sharded",
     "Status",
     "ToleranceNotMet",
     "TruncatedLinear",
@@ -74,6 +76,7 @@ _HOMES = {
     "pieces.partition": ("Partition", "partition"),
     "pipeline": ("compile",),
     "regressor": ("AttentionRegressor",),
+    "sharding": ("Sharded",),
     "targets": ("MaxAffine", "Samples", "Status", "TruncatedLinear"),
     "targets.regions": ("Points", "Region"),
 }

@@ -154,6 +154,12 @@ class Compiled(Algebra):
         """
         return in_order(self._evaluation(outside), batches, executor)
 
+    def split(self, folder: str | os.PathLike[str], shards: int) -> None:
+        """Write the network with its large banks split into shards, for `af.Sharded`: no process holds them all."""
+        from .sharding import write
+
+        write(self._evaluation(None), Path(folder), shards)
+
     def _evaluation(self, outside: Outside | None) -> Evaluation:
         return Evaluation(
             self.network, self.domain, self.output_shape, outside or self.outside, self.certificate.allowance

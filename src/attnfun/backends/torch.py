@@ -77,11 +77,15 @@ def prompt_to_torch(network: Network) -> PromptNetwork:
     network, dtype = network.dense(), getattr(torch, network.dtype)
     parts = {id(layer): translate(layer, 0) for layer in network.layers}
     check_size("PyTorch", [weight for part in parts.values() for weight in part.weights.values()], network.dtype)
-    made: dict[int, nn.Module] = {}
-    for key, part in parts.items():
-        made[key] = torch_model.make_layer(part.description, dtype)
-        made[key].load_state_dict(_tensors({name: weight.make() for name, weight in part.weights.items()}))
+    made = {key: made_of(part, dtype) for key, part in parts.items()}
     return PromptNetwork([made[id(layer)] for layer in network.layers]).eval()
+
+
+def made_of(part: Part, dtype: torch.dtype) -> nn.Module:
+    """One layer as a stock module."""
+    module = torch_model.make_layer(part.description, dtype)
+    module.load_state_dict(_tensors({name: weight.make() for name, weight in part.weights.items()}))
+    return module
 
 
 def _tensors(weights: dict[str, Array]) -> dict[str, Tensor]:

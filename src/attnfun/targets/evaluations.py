@@ -19,7 +19,7 @@ from .records import Records
 
 CHUNK = 64
 """Points that a worker is given, and that a folder keeps, at a time, at most."""
-CHUNKS = 64
+CHUNKS = 16
 """Fewer points are given where there would be fewer chunks than this."""
 
 Function = Callable[[Floats], Floats]
