@@ -55,6 +55,13 @@ def _shrink(sums, old, peak, columns):
 
 
 @njit(nogil=True)
+def _sum(out, at, constant, values, places, first_place, shares, first_share, count):
+    """A combination of registers, or of rows of scores, for all lanes."""
+    for lane in range(0, LANES, len(PART)):
+        combine(out, at + lane, constant, values, lane, places, first_place, shares, first_share, count, PART)
+
+
+@njit(nogil=True)
 def _attend(registers, operation, heads, room):
     """A head: all tokens, in chunks with a running maximum; the last column of the values is 1 and sums up the mass."""
     _, query, features, offset, tokens, key, value, columns, out = operation
@@ -65,17 +72,14 @@ def _attend(registers, operation, heads, room):
         count = min(CHUNK, tokens - start)
         for token in range(count):
             first, offset_here = key + (start + token) * features, offsets[offset + start + token]
-            for lane in range(0, LANES, len(PART)):
-                at = token * LANES + lane
-                combine(scores, at, offset_here, registers, lane, queries, query, keys, first, features, PART)
+            _sum(scores, token * LANES, offset_here, registers, queries, query, keys, first, features)
         old[:] = peak
         _grow(peak, scores, count)
         _weigh(scores, peak, count)
         target = sums if start == 0 else more
         for column in range(columns):
             first = value + column * tokens + start
-            for lane in range(0, LANES, len(PART)):
-                combine(target, column * LANES + lane, 0.0, scores, lane, ramp, 0, values, first, count, PART)
+            _sum(target, column * LANES, 0.0, scores, ramp, 0, values, first, count)
         if start > 0:
             _shrink(sums, old, peak, columns)
             for number in range(columns * LANES):
@@ -107,9 +111,7 @@ def run(X, out, count, operations, rows, heads, results):
                 for number in range(operation[2]):
                     row, target = operation[1] + number, (operation[3] + number) * LANES
                     first, terms = starts[row], starts[row + 1] - starts[row]
-                    for lane in range(0, LANES, len(PART)):
-                        at, constant = target + lane, constants[row]
-                        combine(registers, at, constant, registers, lane, sources, first, weights, first, terms, PART)
+                    _sum(registers, target, constants[row], registers, sources, first, weights, first, terms)
             else:
                 _attend(registers, operation, (queries, keys, offsets, values), room)
         for column in range(len(results)):
