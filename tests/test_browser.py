@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -37,8 +38,8 @@ def lab() -> Iterator[str]:
     command = [sys.executable, "-c", "from attnfun.cli import main; main()", "lab", "--no-show", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     yield f"http://127.0.0.1:{port}"
-    process.terminate()
-    process.wait(20)
+    process.send_signal(signal.SIGINT)  # as Ctrl-C does: it cleans up
+    process.wait(60)
 
 
 @pytest.fixture(scope="module")

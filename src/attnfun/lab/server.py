@@ -27,7 +27,6 @@ def launch(port: int = 7860, limits: Limits | None = None, *, show: bool = True)
         from .page import CSS, THEME, build
 
         page = build(worker, folder)
-        print(f"attnfun lab: http://127.0.0.1:{port} (on this machine only; stop it with Ctrl-C)")  # noqa: T201
         try:
             page.launch(
                 server_name="127.0.0.1",
@@ -35,6 +34,7 @@ def launch(port: int = 7860, limits: Limits | None = None, *, show: bool = True)
                 inbrowser=show,
                 share=False,
                 quiet=True,
+                prevent_thread_lock=True,
                 footer_links=[],
                 theme=THEME,
                 css=CSS,
@@ -44,9 +44,9 @@ def launch(port: int = 7860, limits: Limits | None = None, *, show: bool = True)
                 pwa=False,
                 mcp_server=False,
             )
-        except OSError as reason:
-            raise InputError(
-                f"port {port} must be free", got=str(reason), remedy="Choose another one with --port."
-            ) from None
+            print(f"attnfun lab: http://127.0.0.1:{port} (on this machine only; stop it with Ctrl-C)")  # noqa: T201
+            page.block_thread()
+        except OSError:
+            raise InputError(f"port {port} must be free", remedy="Choose another one with --port.") from None
         finally:
             worker.stop()
