@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..views import Window, cells, heads, lines, peaks, weights
+from ..views import Window, cells, heads, leading_axes, peaks, weights
 from .partition import walls
 from .style import AMOUNTS, GREY, ORANGE, VALUES, bar, tiles
 
@@ -42,7 +42,7 @@ def _draw_along(axes: Axes, window: Window) -> None:
     from matplotlib import colormaps
 
     place = heads(window.net.network)[0]
-    axis = 0 if window.domain.size == 1 else lines(window, 1, 2)[0].axes[0]
+    axis = 0 if window.domain.size == 1 else leading_axes(window)[0]
     low, high = float(window.domain.lo.ravel()[axis]), float(window.domain.hi.ravel()[axis])
     x, rows = np.linspace(low, high, LINE), np.tile(window.point, (LINE, 1))
     rows[:, axis] = x

@@ -6,7 +6,6 @@ bound at a point: it is drawn over the error that gathers from one end of a line
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +20,6 @@ LINE, MAP, MOST_LINES = 2001, 161, 5
 """Points of a line and along each side of a map; variables that are shown beyond two."""
 
 
-@cache
 def shown(window: Window) -> list[Slice]:
     """What the panels show: one line, one plane, or several lines."""
     if window.domain.size <= 2:

@@ -10,7 +10,7 @@ import numpy as np
 from ..plots.style import AMOUNTS, BLUE, CYCLE, GREY, ORANGE, VALUES
 from ..views import Slice, Window, lines
 
-LINE, MAP, MOST_LINES = 801, 101, 6
+LINE, MAP, MOST_LINES = 801, 101, 5
 """Points of a line, points along the side of a map, lines beyond two variables."""
 DIGITS = 7
 """Significant digits of numbers that are only looked at."""
@@ -24,7 +24,7 @@ def function_figures(window: Window) -> dict[str, Figure]:
         return _of_cloud(window)
     if window.domain.size == 2:
         return _of_plane(window, window.slice((0, 1), MAP))
-    drawn = [window.slice((0,), LINE)] if window.domain.size == 1 else lines(window, MOST_LINES, LINE)
+    drawn = [window.slice((0,), LINE)] if window.domain.size == 1 else lines(window, MOST_LINES)
     return _of_lines(window, drawn)
 
 

@@ -40,7 +40,8 @@ MOST_BYTES = 8_000_000
 
 def report(net: Compiled, path: str | os.PathLike[str]) -> None:
     """Write the page; it appears complete or not at all."""
-    windows = [look(net, output=k) for k in range(min(prod(net.output_shape), MOST_OUTPUTS))]
+    first = look(net)
+    windows = [first.of_output(k) for k in range(min(prod(net.output_shape), MOST_OUTPUTS))]
     runs = net.network.parameters <= MOST_NUMBERS and bool(net.network.attention)
     content: dict[str, Any] = {"figures": [function_figures(window) for window in windows]}
     content |= attention_content(windows[0]) if runs else {}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..network import Network
 from ..network.layers import tokens_read
-from ..views import Place, Window, cells, heads, lines
+from ..views import Place, Window, cells, heads, leading_axes
 from .figures import figure, numbers
 
 MOST_SLIDERS, MOST_HEADS, MOST_KEYS, MOST_PLACES = 8, 64, 128, 2000
@@ -48,7 +48,7 @@ def controls(window: Window) -> str:
     low, high, here = (ends.ravel().tolist() for ends in (window.domain.lo, window.domain.hi, window.point))
     axes = range(window.domain.size)
     if len(axes) > MOST_SLIDERS:
-        axes = sorted(line.axes[0] for line in lines(window, MOST_SLIDERS, 2))
+        axes = sorted(leading_axes(window)[:MOST_SLIDERS])
     sliders = "".join(
         f'<div><label for="axis-{axis}">{escape(window.domain.axes[axis])}</label><output for="axis-{axis}"></output>'
         f'<input type="range" id="axis-{axis}" data-axis="{axis}" min="{low[axis]!r}" max="{high[axis]!r}" step="any" '

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf, prod
 from typing import TYPE_CHECKING
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-COARSE = 33
-"""Points of a line that only asks how much a network varies along it."""
+COARSE, PROBED = 5, 64
+"""Points of a line that only asks how much a network varies along it; axes that are asked about, the first ones."""
 TRIES = 512
 """Points among which that of a region is chosen which is nearest to the centre of its box."""
 
@@ -40,6 +41,12 @@ class Window:
     net: Compiled
     point: Floats  # (D,)
     output: int = 0
+    seen: dict[tuple[str, bytes], Floats] = field(default_factory=dict, repr=False)
+    """All outputs at rows that were asked for, so that no panel and no output asks twice."""
+
+    def of_output(self, output: int) -> Window:
+        """The same window on another output."""
+        return replace(self, output=output)
 
     @property
     def domain(self) -> Box:
@@ -54,15 +61,24 @@ class Window:
 
     def values(self, rows: Floats) -> tuple[Floats, Floats | None]:
         """Network and, where it can be asked, target: rows (B, D) -> (B,). NaN outside the domain."""
-        inside, target = self.domain.contains(rows), self.net.certificate.claim.target
-        found = np.full(len(rows), np.nan)
-        outputs = self.net(self.domain.unflatten(rows[inside]), outside="allow")
-        found[inside] = outputs.reshape(int(inside.sum()), prod(self.net.output_shape))[:, self.output]
+        found, target = self.network_values(rows), self.net.certificate.claim.target
         if target is None or not self.has_target:
             return found, None
-        truth = np.full(len(rows), np.nan)
-        truth[inside] = target.values(rows[inside])[:, self.output]
-        return found, truth
+        return found, self._once("target", rows, target.values)
+
+    def network_values(self, rows: Floats) -> Floats:
+        """Of the network alone: rows (B, D) -> (B,). NaN outside the domain."""
+        return self._once("network", rows, lambda some: self.net(self.domain.unflatten(some), outside="allow"))
+
+    def _once(self, kind: str, rows: Floats, function: Callable[[Floats], Floats]) -> Floats:
+        """The output looked at, where rows are in the domain; all outputs are kept."""
+        key = kind, rows.tobytes()
+        if key not in self.seen:
+            inside = self.domain.contains(rows)
+            outputs = np.full((len(rows), prod(self.net.output_shape)), np.nan)
+            outputs[inside] = np.reshape(function(rows[inside]), (int(inside.sum()), outputs.shape[1]))
+            self.seen[key] = outputs
+        return self.seen[key][:, self.output]
 
     def slice(self, axes: tuple[int, ...], points: int) -> Slice:
         """The line (one axis) or plane (two) through the point, `points` along each axis."""
@@ -130,13 +146,21 @@ def look(net: Compiled, at: npt.ArrayLike | None = None, output: int = 0) -> Win
     return Window(net, net.domain.admit(rows, "raise")[0], int(output))
 
 
-def lines(window: Window, most: int, points: int = 401) -> list[Slice]:
-    """The lines through the point along which the network varies most, the first one most. Cost O(D) evaluations."""
-    rough = [window.slice((axis,), COARSE) for axis in range(window.domain.size)]
-    known = [line.network[~np.isnan(line.network)] for line in rough]
-    spread = [float(np.ptp(values)) if len(values) else 0.0 for values in known]
-    order = sorted(range(len(rough)), key=lambda axis: -round(spread[axis], 9))
-    return [window.slice((axis,), points) for axis in order[:most]]
+def lines(window: Window, most: int, points: int = 201) -> list[Slice]:
+    """The lines through the point along which the network varies most, the first one most."""
+    return [window.slice((axis,), points) for axis in leading_axes(window)[:most]]
+
+
+def leading_axes(window: Window) -> list[int]:
+    """The first PROBED axes, ordered by how much the network varies along them. Cost: COARSE evaluations an axis."""
+    size, (low, high) = window.domain.size, (window.domain.lo.ravel(), window.domain.hi.ravel())
+    axes = np.arange(min(size, PROBED))
+    rows = np.tile(window.point, (len(axes), COARSE, 1))  # (A, C, D)
+    rows[axes, :, axes] = np.linspace(low, high, COARSE, axis=1)[axes]
+    found = window.network_values(rows.reshape(-1, size)).reshape(len(axes), COARSE)
+    known = np.where(np.isnan(found), window.network_values(window.point[None]), found)
+    spread = np.ptp(known, axis=1).round(9)  # (A,)
+    return np.argsort(-spread, kind="stable").tolist()
 
 
 def _central(domain: Box) -> Floats:
