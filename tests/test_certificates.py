@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
+from attnfun import executors
 from attnfun.certificates import Claim, branch_and_bound, certify
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.problem import Problem
@@ -182,7 +183,9 @@ class Clock:
 def test_a_time_limit_holds_within_a_round(monkeypatch, compiled):
     """Boxes that there was no time for keep the bound of the box they were cut from."""
     claim = compiled(CASES[1], construction="grid").certificate.claim
-    monkeypatch.setattr(branch_and_bound, "time", Clock())
+    clock = Clock()
+    monkeypatch.setattr(branch_and_bound, "time", clock)
+    monkeypatch.setattr(executors, "time", clock)
     monkeypatch.setattr(branch_and_bound, "CHUNK", 1)
     outcome = bound_error(claim.target, claim.network, 1e-9 + claim_error(claim), time_limit=40)
     assert outcome.boxes <= 45

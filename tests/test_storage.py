@@ -118,6 +118,12 @@ def test_nothing_is_half_written(compiled, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names here")
+def test_files_are_readable_by_whom_the_umask_lets(compiled, tmp_path):
+    compiled(CASES[0]).save(tmp_path / "f.safetensors")
+    (tmp_path / "plain").write_bytes(b"")
+    assert (tmp_path / "f.safetensors").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_devices_and_pipes_are_written_to_not_replaced(compiled, tmp_path):
     pipe, file = tmp_path / "pipe", tmp_path / "f.safetensors"
     net = compiled(CASES[0])

@@ -31,7 +31,9 @@ def apply(layer: object, X: Floats) -> Floats:
 def _(layer: Affine, X: Floats) -> Floats:
     if layer.left is None:
         return X @ layer.right[0] + layer.constant  # (..., n, m)
-    return np.einsum("kNn,...nd,kdm->...Nm", layer.left, X, layer.right) + layer.constant  # (..., N, m)
+    mix = np.einsum("kNn,kdm->ndNm", layer.left, layer.right).reshape(-1, layer.constant.size)  # (n*d, N*m)
+    flat = X.reshape(*X.shape[:-2], -1) @ mix  # (..., N*m)
+    return flat.reshape(*flat.shape[:-1], *layer.constant.shape) + layer.constant
 
 
 @apply.register

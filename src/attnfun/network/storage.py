@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -43,16 +43,17 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     if destination.exists() and not destination.is_file() and not destination.is_dir():
         destination.write_bytes(data)
         return
+    temporary = destination.with_name(f"{destination.name}.{uuid4().hex}.part")
     try:
-        handle, temporary = tempfile.mkstemp(dir=destination.parent, prefix=destination.name, suffix=".part")
+        file = temporary.open("xb")
     except OSError as reason:
         raise FileFormatError(f"{path} must be writable", got=str(reason)) from None
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             file.write(data)
-        os.replace(temporary, destination)  # noqa: PTH105 - atomic on every platform
+        temporary.replace(destination)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
