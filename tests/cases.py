@@ -239,3 +239,7 @@ CASES = [
         ("regression",),
     ),
 ]
+
+_FIRST = {name: case.name for case in reversed(CASES) for name in case.constructions}
+TYPICAL = [case for case in CASES if case.name in _FIRST.values()]
+"""A case of every construction, for tests that take a second each."""
