@@ -75,6 +75,9 @@ def test_a_plot_is_written(tmp_path):
     done = attnfun("compile", "x**2", "-d", "x=0:1", "--eps", "0.1", "--plot", str(tmp_path / "p.png"))
     assert done.returncode == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    refused = attnfun("compile", "x**2", "-d", "x=0:1", "--eps", "0.1", "--plot", str(tmp_path / "p.xyz"))
+    assert refused.returncode == 2
+    assert "must end in one of" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..errors import InputError
+from ..network.storage import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,12 +38,17 @@ STYLE: dict[Any, Any] = {
 
 
 def save(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
-    """The figure, written if there is a path."""
+    """The figure, written in one step if there is a path; the format is that of its ending, or PNG."""
     from matplotlib import rc_context
 
     if path is not None:
+        destination, drawn = Path(path), BytesIO()
+        ending, known = destination.suffix[1:].lower() or "png", figure.canvas.get_supported_filetypes()
+        if ending not in known:
+            raise InputError(f"a picture's name must end in one of {', '.join(sorted(known))}", got=str(path))
         with rc_context(STYLE):
-            figure.savefig(path)
+            figure.savefig(drawn, format=ending)
+        write_whole(destination if destination.suffix else destination.with_suffix(".png"), drawn.getvalue())
     return figure
 
 
