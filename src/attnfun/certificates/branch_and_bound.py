@@ -218,7 +218,10 @@ def bound_error(
     bound = ledger.bound(waiting)
     found = ledger.seen(waiting)
     ledger.settle(waiting)
-    kept.keep() if late and (goal is None or bound > goal) else kept.drop()
+    if late and (goal is None or bound > goal):
+        kept.keep()
+    else:
+        kept.drop()
     parts = {name: float(part) for name, part in zip(PARTS, ledger.read(ledger.parts), strict=True)}
     return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
 

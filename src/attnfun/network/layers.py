@@ -111,8 +111,34 @@ class Affine:
         return self.right.size + self.constant.size + (0 if self.left is None else self.left.size)
 
 
+class _Heads:
+    """What layers of heads have in common: as many tokens come out as go in."""
+
+    query: Floats  # (H, d, k)
+    output: Floats  # (H, v, o)
+
+    @property
+    def width_in(self) -> int:
+        """Features of a token that goes in."""
+        return self.query.shape[1]
+
+    @property
+    def width_out(self) -> int:
+        """Features of a token that comes out."""
+        return self.output.shape[2]
+
+    def length_out(self, length_in: int) -> int:
+        """Tokens that come out."""
+        return length_in
+
+    @property
+    def parameters(self) -> int:
+        """Stored numbers."""
+        return sum(value.size for value in vars(self).values() if isinstance(value, np.ndarray))
+
+
 @dataclass(frozen=True, eq=False)
-class Attention:
+class Attention(_Heads):
     """Multi-head softmax attention with memory tokens.
 
     For head h, query token z and key token m (all rows; the scale 1/√k of stock attention is absorbed):
@@ -199,28 +225,9 @@ class Attention:
         return self.query.shape[0]
 
     @property
-    def width_in(self) -> int:
-        """Features of a token that goes in."""
-        return self.query.shape[1]
-
-    @property
-    def width_out(self) -> int:
-        """Features of a token that comes out."""
-        return self.output.shape[2]
-
-    def length_out(self, length_in: int) -> int:
-        """Tokens that come out."""
-        return length_in
-
-    @property
     def tokens(self) -> int:
         """Memory keys, summed over heads."""
         return self.heads * len(self.memory)
-
-    @property
-    def parameters(self) -> int:
-        """Stored numbers."""
-        return sum(getattr(self, field.name).size for field in fields(self)[:9])
 
     def keys(self) -> Floats:
         """Keys of the memory tokens, (H, M, k)."""
@@ -232,7 +239,7 @@ class Attention:
 
 
 @dataclass(frozen=True, eq=False)
-class FactoredAttention:
+class FactoredAttention(_Heads):
     """One head whose memory tokens are all combinations of tokens along r axes: keys that never exist.
 
     Token (j_1, ..., j_r) has the score `Σ_k (a_k[j_k] q_k + b_k[j_k])` for the query `q = z W_Q + b_Q`, and the value
@@ -266,28 +273,9 @@ class FactoredAttention:
         _check(rank > 0 and min(self.sizes) > 0, "axes must have tokens", self.sizes)
 
     @property
-    def width_in(self) -> int:
-        """Features of a token that goes in."""
-        return self.query.shape[1]
-
-    @property
-    def width_out(self) -> int:
-        """Features of a token that comes out."""
-        return self.output.shape[2]
-
-    def length_out(self, length_in: int) -> int:
-        """Tokens that come out."""
-        return length_in
-
-    @property
     def tokens(self) -> int:
         """Memory tokens."""
         return prod(self.sizes)
-
-    @property
-    def parameters(self) -> int:
-        """Stored numbers."""
-        return sum(getattr(self, field.name).size for field in fields(self)[:7])
 
     def axes(self, numbers: Floats) -> list[Floats]:
         """Slopes or offsets, axis by axis."""
