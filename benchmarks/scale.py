@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -24,6 +25,13 @@ from attnfun.sharding import merged
 RESULTS = Path(__file__).parent / "results" / "scale.md"
 POINTS, SLEEP = 128, 0.02
 """Points of the expensive function and the seconds that each takes."""
+MOST = 8 * BATCH
+"""Boxes after which the proof stops that is shared between workers."""
+SETTINGS: dict[str, dict[str, int]] = {
+    "Dask as installed": {},
+    "memory kept": {"MALLOC_TRIM_THRESHOLD_": 2**30, "MALLOC_MMAP_THRESHOLD_": 2**25, "MALLOC_ARENA_MAX": 1},
+}
+"""Environments of worker processes. Dask's own gives freed memory back at once, and every chunk asks for it again."""
 
 
 class Clocked(Executor):
@@ -41,11 +49,11 @@ class Clocked(Executor):
         return future
 
 
-def proof() -> Any:
-    """A proof of 8191 boxes in two variables, whatever the workers."""
+def proof(most: int) -> Any:
+    """A proof in two variables that stops after so many boxes, whatever the workers."""
     square = {"x": (-1, 1), "y": (-1, 1)}
     net = af.compile("abs(x - y)", square, construction="cross", options={"tokens": 9}, proof=False)
-    return partial(bound_error, net.certificate.claim.target, net.network, None, norm=1.0, most=BATCH)
+    return partial(bound_error, net.certificate.claim.target, net.network, None, norm=1.0, most=most)
 
 
 def expensive(points: np.ndarray) -> np.ndarray:
@@ -69,35 +77,39 @@ def timed(run: Any) -> tuple[float, Any]:
 
 def scaling() -> list[str]:
     """One and two worker processes of a Dask cluster beside none."""
-    bound = proof()
+    bound = proof(MOST)
     tasks = {
-        "proof, 8191 boxes": (bound, lambda executor: bound(executor=executor), lambda one: (one.bound, one.boxes)),
+        "proof": (bound, lambda executor: bound(executor=executor), lambda one: (one.bound, one.boxes)),
         f"{POINTS} points of {SLEEP * 1000:.0f} ms each": (partial(sampled, None), sampled, lambda one: one.tolist()),
     }
+    lines = ["| work | workers | no workers | 1 worker | 2 workers | 2 over 1 |", "|---|---|---|---|---|---|"]
     alone = {name: timed(here) for name, (here, _, _) in tasks.items()}
-    found: dict[str, list[float]] = {name: [] for name in tasks}
-    for workers in (1, 2):
-        with (
-            LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
-            Client(cluster) as client,
-        ):
-            for name, (_, there, words) in tasks.items():
-                there(client.get_executor())  # workers import and compile
-                seconds, result = timed(partial(there, client.get_executor()))
-                if words(result) != words(alone[name][1]):
-                    raise SystemExit(f"{name}: another result on {workers} workers")
-                found[name].append(seconds)
-                sys.stderr.write(f"{name}, {workers} workers: {seconds:.2f} s, alone {alone[name][0]:.2f} s\n")
-    lines = ["| work | no workers | 1 worker | 2 workers | 2 over 1 |", "|---|---|---|---|---|"]
-    for name, (one, two) in found.items():
-        here = alone[name][0]
-        lines.append(f"| {name} | {here:.1f} s | {here / one:.2f} | {here / two:.2f} | {one / two:.2f} |")
+    for setting, variables in SETTINGS.items():
+        found: dict[str, list[float]] = {name: [] for name in tasks}
+        for workers in (1, 2):
+            with (
+                dask.config.set({f"distributed.nanny.pre-spawn-environ.{key}": to for key, to in variables.items()}),
+                LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
+                Client(cluster) as client,
+            ):
+                for name, (_, there, words) in tasks.items():
+                    there(client.get_executor())  # workers import and compile
+                    seconds, result = timed(partial(there, client.get_executor()))
+                    if words(result) != words(alone[name][1]):
+                        raise SystemExit(f"{name}: another result on {workers} workers")
+                    found[name].append(seconds)
+                    sys.stderr.write(f"{name}, {workers} workers: {seconds:.2f} s, alone {alone[name][0]:.2f} s\n")
+        for name, (one, two) in found.items():
+            here = alone[name][0]
+            ratios = f"{here / one:.2f} | {here / two:.2f} | {one / two:.2f}"
+            lines.append(f"| {name} | {setting} | {here:.1f} s | {ratios} |")
     return [
         "## Workers",
         "",
         "Worker processes of one Dask `LocalCluster`; how many times as fast as without workers, second run. Results "
-        "were equal to the last bit in every run. A ratio below 1 is a loss. The coordinator and other work run on the "
-        "same two processors.",
+        f"were equal to the last bit in every run. A ratio below 1 is a loss. The proof is of "
+        f"{alone['proof'][1].boxes} boxes. The coordinator runs on the same two processors. "
+        f"Memory kept: {', '.join(f'{key}={to}' for key, to in SETTINGS['memory kept'].items())}.",
         "",
         *lines,
         "",
@@ -107,7 +119,7 @@ def scaling() -> list[str]:
 def boxes() -> list[str]:
     """What a proof of 10^9 boxes costs."""
     clock, states = Clocked(), []
-    bound = proof()
+    bound = proof(BATCH)
     bound(most=64)  # warm
     seconds, outcome = timed(partial(bound, executor=clock, progress=states.append))
     work, rest = clock.seconds / outcome.boxes, (seconds - clock.seconds) / outcome.boxes

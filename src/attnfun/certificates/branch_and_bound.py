@@ -238,11 +238,13 @@ def _in_chunks(
 ) -> tuple[Boxes, Boxes]:
     """Bound a batch, chunk by chunk, here or on workers; and the boxes that there was no time for.
 
-    Those keep what is known of the box they were cut from, which holds on them too.
+    Those keep what is known of the box they were cut from, which holds on them too. A single chunk is not worth
+    sending: nobody could work beside it.
     """
     starts = range(0, len(boxes), CHUNK)
     chunks = (boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts)
-    done = list(in_order(partial(problem.bounded, easy=easy), chunks, executor, deadline=deadline))
+    workers = executor if len(starts) > 1 else None
+    done = list(in_order(partial(problem.bounded, easy=easy), chunks, workers, deadline=deadline))
     bounded = Boxes.join(done) if done else boxes.take(np.arange(0))
     return bounded, boxes.take(np.arange(len(bounded), len(boxes)))
 
