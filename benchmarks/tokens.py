@@ -2,10 +2,11 @@
 
     python benchmarks/tokens.py --file functions.csv
 
-Writes tokens.md, tokens.png and precision.md into benchmarks/results. Tokens are counted over all heads and layers.
-"grid" is the size that the bound of arXiv 2504.19901 asks for. The peers (`attnfun.experiments.peers`) are sampled, in
-one variable: coefficients of a Chebyshev interpolant, knots of a cubic spline, support points of an AAA rational, and
-the error of a head with as many tokens as ours, trained by Adam and L-BFGS.
+Writes tokens.md, smallest.md with tokens.png, and precision.md into benchmarks/results. Tokens are counted over all
+heads and layers. "grid" is the size that the bound of arXiv 2504.19901 asks for. The peers
+(`attnfun.experiments.peers`) are sampled, in one variable: coefficients of a Chebyshev interpolant, knots of a cubic
+spline, support points of an AAA rational, and the error of a head with as many tokens as ours, trained by Adam and
+L-BFGS.
 """
 
 from __future__ import annotations
@@ -102,32 +103,41 @@ def low_precision(name: str, formula: str, domain: dict, limit: float) -> list[s
     return lines
 
 
-def smallest(listed: list, limit: float) -> list[str]:
+def smallest(listed: list, limit: float) -> None:
     """Tokens against eps in one variable, as a picture; lines for the last tolerance that was proved."""
-    panels, lines = [], ["| function | eps | tokens | bound |", "|---" * 4 + "|"]
+    lines = [
+        "# The smallest tolerance proved in float64",
+        "",
+        "One variable. Curves end at the last tolerance proved.",
+        "",
+    ]
+    lines += ["![Tokens against eps](tokens.png)", "", "| function | eps | tokens | bound |", "|---" * 4 + "|"]
+    panels = []
     for name, formula, domain in listed:
+        if len(domain) > 1:
+            continue
         found = spectral.reached(formula, domain, spectral.TOLERANCES, limit)
         panels.append(spectral.panel(name, found))
         net = found[-1].net
         lines.append(f"| {name} | {found[-1].eps:g} | {net.network.tokens} | {net.certificate.bound:.2e} |")
     drawing.draw(Picture("tokens", "Tokens against eps", tuple(panels), 4)).savefig(RESULTS / "tokens.png", dpi=110)
-    return lines
+    tried = ", ".join(f"{eps:g}" for eps in spectral.TOLERANCES)
+    (RESULTS / "smallest.md").write_text("\n".join([*lines, "", f"Tried: {tried}; at most {limit:g} s each.", ""]))
 
 
 def table(listed: list, limit: float) -> None:
-    """Every function at the tolerances shown, beside the peers; the smallest tolerances in one variable."""
+    """Every function at the tolerances shown, beside the peers."""
     heads = ("function", "eps", "tokens", "heads", "parameters", "certificate", "boxes", "s", "proof s", "grid")
     heads += ("Chebyshev", "spline", "AAA", "trained head")
     lines = ["# Tokens of spectral attention", "", "![Tokens against eps](tokens.png)", ""]
     lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     lines += [Row(*row, eps, limit).line() for row in listed for eps in SHOWN]
-    lines += ["", "The smallest tolerance proved in float64, one variable:", ""]
-    lines += smallest([row for row in listed if len(row[2]) == 1], limit)
     notes = (
         f"Seconds by the clock: planning and building, then the proof (done once more by itself); at most {limit:g} s "
         f"a row, so a loaded machine reaches less. The trained head has as many tokens as ours: largest error after "
         f"{ADAM} steps of Adam and {LBFGS} of L-BFGS on {len(peers.CHECKS)} points, in float64. Peers are "
-        f"sampled, not proved. In the picture, curves end at the last tolerance that was proved."
+        "sampled, not proved. [The smallest tolerances](smallest.md) in one variable; "
+        "[coarse arithmetic](precision.md)."
     )
     (RESULTS / "tokens.md").write_text("\n".join([*lines, "", notes, ""]))
 
@@ -143,7 +153,7 @@ def precision(listed: list, limit: float) -> None:
     (RESULTS / "precision.md").write_text("\n".join([*lines, "", f"At most {limit:g} s each.", ""]))
 
 
-PARTS = {"table": table, "precision": precision}
+PARTS = {"table": table, "smallest": smallest, "precision": precision}
 
 
 def main() -> None:

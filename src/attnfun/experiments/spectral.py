@@ -21,7 +21,7 @@ from .drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
 Floats = npt.NDArray[np.float64]
 Domain = dict[str, tuple[float, ...]]
 
-TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-9, 1e-10, 3e-11, 1e-11, 3e-12, 1e-12)
+TOLERANCES = (1e-2, 1e-4, 1e-6, 1e-8, 1e-9, 1e-10, 3e-11, 1e-11, 3e-12, 1e-12, 3e-13, 1e-13)
 """Until one is not reached."""
 QUICK_TOLERANCES = (1e-2, 1e-4, 1e-6)
 SECONDS = 60.0
