@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
-.PHONY: demo test coverage lint lens docs figures soak clean
+.PHONY: demo test check coverage lint lens docs figures soak clean
 
 demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	mkdir -p out
@@ -13,7 +13,10 @@ demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	$(BIN)/attnfun eval out/demo.safetensors -0.5 0 0.5
 	@echo "The picture is in out/demo.png"
 
-test: $(VENV)/dev lint ## everything that must hold
+test: $(VENV)/dev ## everything that must hold
+	$(MAKE) --no-print-directory --jobs=2 --output-sync lint check
+
+check: $(VENV)/dev
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
 
 coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss

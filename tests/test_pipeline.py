@@ -144,6 +144,12 @@ def test_the_summary_says_what_was_considered(tmp_path):
     assert af.load(tmp_path / "f.safetensors").alternatives == net.alternatives
 
 
+def test_nothing_is_forecast_that_cannot_beat_a_circuit_of_one_token():
+    net = af.compile("max(x, 2*y)", {"x": (-1, 1), "y": (-1, 1)}, eps=1e-6)
+    assert net.construction == "circuit"
+    assert {each.verdict for each in net.alternatives[1:]} == {"not forecast, takes 2 tokens or more"}
+
+
 def test_a_choice_that_misses_gives_way_to_the_next():
     net = af.compile("sqrt(x**2 + y**2)", {"x": (-1, 1), "y": (-1, 1)}, 1e-3)
     assert net.certificate.proved

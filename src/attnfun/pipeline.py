@@ -157,12 +157,18 @@ def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
 
 
 def first_attempts(theorems: list[Construction], target: Target, ask: Request) -> list[Attempt]:
-    """Forecasts of all constructions that know the options and, in L_p, bear the target's jumps."""
+    """All constructions that know the options and, in L_p, bear the target's jumps; one alone with its plan."""
     aim = ask.first_aim(target.domain)
     theorems = [theorem for theorem in theorems if theorem.options >= set(ask.options)] or theorems
     if len(theorems) > 1 and ask.norm != "inf" and aim is not None and jumps(target, aim):
         theorems = [theorem for theorem in theorems if theorem.serves_jumps]
-    return [Attempt.at(theorem, target, ask.wish(theorem, aim), planned=len(theorems) == 1) for theorem in theorems]
+    if len(theorems) > 1:
+        return [Attempt.named(theorem, target, ask.wish(theorem, aim)) for theorem in theorems]
+    return [_planned(theorem, target, ask.wish(theorem, aim)) for theorem in theorems]
+
+
+def _planned(theorem: Construction, target: Target, wish: Wish, last: Compiled | None = None) -> Attempt:
+    return Attempt.with_plan(theorem, wish, theorem.plan(target, wish), last)
 
 
 @dataclass(frozen=True)
@@ -288,7 +294,7 @@ def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: 
         limits = f"it is at the limits of {ask.dtype}, or the target jumps somewhere"
         raise _missed(ask, result, f"The error does not fall with more tokens: {limits}")
     aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
-    return Attempt.at(theorem, target, ask.wish(theorem, aim), last=result, planned=True)
+    return _planned(theorem, target, ask.wish(theorem, aim), result)
 
 
 def _rounding(result: Compiled) -> float:
@@ -324,7 +330,7 @@ def _over_budget(ask: Request, target: Target, attempt: Attempt) -> ToleranceNot
             remedy="Raise budget=.",
         )
     within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
-    best = _realise(within, target, Attempt.at(theorem, target, within.wish(theorem, None), planned=True))
+    best = _realise(within, target, _planned(theorem, target, within.wish(theorem, None)))
     return ToleranceNotMet(
         f"eps={ask.eps:g} needs about {tokens:.6g} tokens with the construction {theorem.name}",
         got=f"budget={ask.budget}, with which the {best.certificate.headline}",

@@ -1,15 +1,17 @@
 """Which construction, and in which order: the cheapest first, worked out only when its turn comes.
 
-Best-first search. Every construction enters with a forecast of its tokens that is quick and errs on the low side. The
-cheapest is worked out to a plan, which may put it behind others; the cheapest plan is built and certified. Where the
-certificate misses, the construction aims closer, is planned again and goes back into the queue. So the first network
-that meets the tolerance is the cheapest of all that were worth planning. Nothing depends on the clock but giving up.
+Best-first search. Every construction enters with the fewest tokens that a network of it has, and is asked for a
+forecast, quick and on the low side, when its turn comes. The cheapest forecast is worked out to a plan, which may put
+it behind others; the cheapest plan is built and certified. Where the certificate misses, the construction aims closer,
+is planned again and goes back into the queue. So the first network that meets the tolerance is the cheapest of all that
+were worth planning. Nothing depends on the clock but giving up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .constructions import Construction, Plan, Wish
@@ -29,7 +31,7 @@ class Alternative:
 
     construction: str
     tokens: int
-    """Planned, or forecast where no plan was worked out."""
+    """Planned, or forecast where no plan was worked out, or the least where no forecast was."""
     depth: int
     verdict: str
 
@@ -40,37 +42,40 @@ class Alternative:
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """A construction in the queue: forecast, then planned, then perhaps tried and planned again."""
+    """A construction in the queue: named, then forecast, then planned, then perhaps tried and planned again."""
 
     theorem: Construction
     aim: float | None
     tokens: int
     depth: int
-    work_out: Callable[[], Plan]
+    further: Callable[[], Attempt]
+    """The next of these stages; a plan is the last."""
+    forecast: bool = True
+    """Do the tokens come from a forecast or a plan?"""
     plan: Plan | None = None
     last: Compiled | None = None
     """The result of the attempt before, which missed the tolerance."""
 
     @classmethod
-    def at(
-        cls, theorem: Construction, target: Target, wish: Wish, last: Compiled | None = None, planned: bool = False
-    ) -> Attempt:
-        """The forecast for an aim, or the plan itself."""
-        if planned:
-            plan = theorem.plan(target, wish)
-            return cls(theorem, wish.aim, plan.tokens, plan.depth, lambda: plan, plan, last)
-        forecast = theorem.forecast(target, wish)
-        return cls(theorem, wish.aim, forecast.tokens, forecast.depth, forecast.plan)
+    def named(cls, theorem: Construction, target: Target, wish: Wish) -> Attempt:
+        """Before anything is asked."""
+
+        def ask() -> Attempt:
+            found = theorem.forecast(target, wish)
+            return cls(theorem, wish.aim, found.tokens, found.depth, lambda: cls.with_plan(theorem, wish, found.plan()))
+
+        return cls(theorem, wish.aim, theorem.least, 1, ask, forecast=False)
+
+    @classmethod
+    def with_plan(cls, theorem: Construction, wish: Wish, plan: Plan, last: Compiled | None = None) -> Attempt:
+        """Ready to be built."""
+        again = partial(cls.with_plan, theorem, wish, plan, last)
+        return cls(theorem, wish.aim, plan.tokens, plan.depth, again, plan=plan, last=last)
 
     @property
     def settled(self) -> Plan:
         """The plan, worked out if it is not."""
-        return self.plan or self.work_out()
-
-    def worked_out(self) -> Attempt:
-        """With the plan."""
-        plan = self.settled
-        return replace(self, tokens=plan.tokens, depth=plan.depth, plan=plan)
+        return self.plan or self.further().settled
 
     @property
     def rank(self) -> tuple[Any, ...]:
@@ -97,10 +102,10 @@ class Queue:
         while self.waiting:
             attempt = min(self.waiting, key=lambda each: each.rank)
             self.waiting.remove(attempt)
-            if attempt.tokens > self.budget:
+            if attempt.forecast and attempt.tokens > self.budget:
                 self.dropped.append((attempt, None))
             elif attempt.plan is None:
-                self.waiting.append(attempt.worked_out())
+                self.waiting.append(attempt.further())
             else:
                 return attempt
         return None
@@ -117,14 +122,19 @@ class Queue:
     def alternatives(self, chosen: Attempt) -> tuple[Alternative, ...]:
         """The choice, then what was rejected, and why."""
         others = [
-            attempt.described("more tokens" if attempt.rank > chosen.rank else "no better")
-            for attempt in sorted(self.waiting, key=lambda each: each.rank)
+            attempt.described(_verdict(attempt, chosen)) for attempt in sorted(self.waiting, key=lambda each: each.rank)
         ]
         missed = [
             attempt.described(_reason(miss) if miss else f"over the budget of {self.budget} tokens")
             for attempt, miss in self.dropped
         ]
         return chosen.described("chosen"), *others, *missed
+
+
+def _verdict(attempt: Attempt, chosen: Attempt) -> str:
+    if not attempt.forecast:
+        return f"not forecast, takes {attempt.tokens} tokens or more"
+    return "more tokens" if attempt.rank > chosen.rank else "no better"
 
 
 def _reason(miss: ToleranceNotMet) -> str:

@@ -82,6 +82,8 @@ class Construction(ABC):
     automatic: ClassVar[bool] = True
     """Does "auto" consider it? Not if another construction does the same with the same tokens."""
 
+    least: ClassVar[int] = 2
+    """The fewest tokens worth a forecast: one token, with its weight of 1, adds a constant."""
     treats_tokens_alone: ClassVar[bool] = False
     """Can its network for one token be applied to each token of a sequence?"""
     serves_jumps: ClassVar[bool] = False

@@ -63,6 +63,7 @@ class CircuitConstruction(Construction):
 
     name: ClassVar[str] = "circuit"
     theorem: ClassVar[str] = "circuits of one-variable heads (attnfun)"
+    least: ClassVar[int] = 1
     treats_tokens_alone: ClassVar[bool] = True
 
     def serves(self, target: Target) -> bool:
