@@ -51,7 +51,7 @@ def test_a_tolerance_beyond_the_budget_says_how_many_tokens_it_takes():
     assert best.network.tokens <= 200
     assert best.certificate.status is af.Status.ESTIMATED
     with pytest.raises(af.ToleranceNotMet, match="tokens"):
-        af.compile("sin(3*x)*y*z", {"x": (-1, 1), "y": (-1, 1), "z": (0, 1)}, 1e-9, construction="grid")
+        af.compile("sin(3*x)*y*z", {**LINE, "y": (-1, 1), "z": (0, 1)}, 1e-9, construction="grid", budget=1000)
 
 
 def test_a_jump_is_refused_under_the_sup_norm():
@@ -65,7 +65,7 @@ def test_a_jump_is_refused_under_the_sup_norm():
 
 def test_rounding_can_be_what_is_in_the_way():
     with pytest.raises(af.ToleranceNotMet, match="float32"):
-        af.compile("1000 + sin(x)", LINE, 3e-4, dtype="float32", construction="grid")
+        af.compile("1e5 + sin(x)", LINE, 3e-2, dtype="float32", construction="grid")
 
 
 def test_a_relative_tolerance_scales_with_the_target():
@@ -121,7 +121,6 @@ def test_the_cheapest_construction_is_chosen():
         ("tanh(5*x)*tanh(3*y)", "spectral", 4),  # a product of two exact heads
         ("cos(3*x + 5*y)", "circuit", 12),  # one function of one form
         ("exp(x)*sin(y) + abs(x - y)", "circuit", 60),  # kinks and products in two variables
-        ("max(x, y)", "circuit", 1),
     ],
 )
 def test_structure_is_found_and_used(formula, chosen, tokens):
