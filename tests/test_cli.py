@@ -75,9 +75,11 @@ def test_a_plot_is_written(tmp_path):
     done = attnfun("compile", "x**2", "-d", "x=0:1", "--eps", "0.1", "--plot", str(tmp_path / "p.png"))
     assert done.returncode == 0
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    refused = attnfun("compile", "x**2", "-d", "x=0:1", "--eps", "0.1", "--plot", str(tmp_path / "p.xyz"))
+    wrong, asked = str(tmp_path / "p.xyz"), ("compile", "x**2", "-d", "x=0:1", "--eps", "0.1")
+    refused = attnfun(*asked, "-o", str(tmp_path / "f.safetensors"), "--plot", wrong)
     assert refused.returncode == 2
     assert "must end in one of" in " ".join(refused.stderr.split())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.png"]
 
 
 @pytest.mark.parametrize(

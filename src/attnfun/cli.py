@@ -20,7 +20,9 @@ from rich.progress import Progress
 
 import attnfun as af
 from attnfun.domain import read_box
+from attnfun.network.storage import refuse_place
 from attnfun.pipeline import BUDGET
+from attnfun.plots.style import picture_format
 
 app = typer.Typer(
     add_completion=False,
@@ -61,6 +63,10 @@ def compile_command(
     as_json: AsJson = False,
 ) -> None:
     """Compile a formula, prove its error, write the network."""
+    for path in filter(None, (output, plot)):
+        refuse_place(path)
+    if plot is not None:
+        picture_format(plot)
     with notes.status(f"compiling {formula}") as status:
         net = af.compile(
             formula,

@@ -57,6 +57,12 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         raise
 
 
+def refuse_place(path: str | os.PathLike[str]) -> None:
+    """Before long work: an error if there is no folder for the file."""
+    if not Path(path).parent.is_dir():
+        raise FileFormatError(f"{path} must be writable", got=f"{Path(path).parent}, which is no folder")
+
+
 def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
     """Tensors and description of a file written by `write`."""
     from safetensors import SafetensorError, safe_open

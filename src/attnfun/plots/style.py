@@ -43,13 +43,20 @@ def save(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
 
     if path is not None:
         destination, drawn = Path(path), BytesIO()
-        ending, known = destination.suffix[1:].lower() or "png", figure.canvas.get_supported_filetypes()
-        if ending not in known:
-            raise InputError(f"a picture's name must end in one of {', '.join(sorted(known))}", got=str(path))
         with rc_context(STYLE):
-            figure.savefig(drawn, format=ending)
+            figure.savefig(drawn, format=picture_format(path))
         write_whole(destination if destination.suffix else destination.with_suffix(".png"), drawn.getvalue())
     return figure
+
+
+def picture_format(path: str | os.PathLike[str]) -> str:
+    """What the ending of a picture's name stands for; an error for one that cannot be drawn."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    ending, known = Path(path).suffix[1:].lower() or "png", FigureCanvasBase.get_supported_filetypes()
+    if ending not in known:
+        raise InputError(f"a picture's name must end in one of {', '.join(sorted(known))}", got=str(path))
+    return ending
 
 
 def tiles(axes: Axes, polygons: Sequence[Any], numbers: Any, colours: str, **limits: float) -> None:
