@@ -176,6 +176,8 @@ def test_parameters_out_of_range():
         learn.Ridge(dtype="float16").fit(X, y)
     with pytest.raises(af.InputError, match="n_steps must be None or a positive whole number; got 0"):
         learn.Ridge(n_steps=0).fit(X, y)
+    with pytest.raises(af.InputError, match="n_steps must be at most 20 in float32; got 28"):
+        learn.Ridge(n_steps=28, dtype="float32").fit(X, y)
 
 
 def test_pipelines_and_cross_validation():

@@ -102,6 +102,11 @@ class InContextLearner(Learner):
     def _default_steps(self) -> int:
         """Steps that serve well in the learner's dtype."""
 
+    @property
+    def _most_steps(self) -> float:
+        """Steps beyond which rounding in the learner's dtype takes over."""
+        return inf
+
     def network(
         self, n_features: int | None = None, n_steps: int | None = None, n_outputs: int | None = None
     ) -> Network:
@@ -141,9 +146,10 @@ class InContextLearner(Learner):
                 remedy=self._relief,
             )
         if not answer.change <= SETTLED[self.dtype]:
+            more = "raise n_steps, " if self._steps < self._most_steps else ""
             warnings.warn(
                 f"the last of {self._steps} steps changed coefficients by {answer.change:.1e} of the largest, more "
-                f"than {SETTLED[self.dtype]:g}: raise n_steps, use a stronger penalty, or drop collinear features",
+                f"than {SETTLED[self.dtype]:g}: {more}use a stronger penalty, or drop collinear features",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -209,3 +215,5 @@ class InContextLearner(Learner):
         super()._check_parameters()
         if self.n_steps is not None and not (isinstance(self.n_steps, int | np.integer) and self.n_steps >= 1):
             raise InputError("n_steps must be None or a positive whole number", got=repr(self.n_steps))
+        if self._steps > self._most_steps:
+            raise InputError(f"n_steps must be at most {self._most_steps} in {self.dtype}", got=self._steps)

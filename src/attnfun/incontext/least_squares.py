@@ -21,7 +21,9 @@ from .registers import Move, Registers, attention, rewrite, select, widen
 REFINEMENTS = 3
 """Uses of the inverse."""
 STEPS = {"float64": 28, "float32": 16}
-"""Doublings by default: rounding in float32 allows no more."""
+"""Doublings by default."""
+MOST_STEPS = {"float64": 40, "float32": 20}
+"""More are refused: V doubles with every step and the rounding of its products with it, until nothing else is left."""
 
 
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:

@@ -47,6 +47,10 @@ class LinearRegression(InContextRegressor):
     def _default_steps(self) -> int:
         return least_squares.STEPS[self.dtype]
 
+    @property
+    def _most_steps(self) -> int:
+        return least_squares.MOST_STEPS[self.dtype]
+
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
         return least_squares.network(n_features, n_outputs, self.fit_intercept, n_steps, self.dtype)
 
