@@ -32,6 +32,7 @@ ORDER = [
     "plots",
     "pipeline",
     "combine",
+    "initialise",
     "report",
     "regressor",
     "incontext",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ToleranceNotMet,
         WorkersLost,
     )
+    from .initialise import Placement, init_
     from .pieces.partition import Partition, partition
     from .pipeline import compile
     from .regressor import AttentionRegressor
@@ -43,6 +44,7 @@ __all__ = [
     "MaxAffine",
     "MissingExtra",
     "Partition",
+    "Placement",
     "Points",
     "Progress",
     "ProofFailed",
@@ -56,6 +58,7 @@ __all__ = [
     "__version__",
     "compile",
     "incontext",
+    "init_",
     "load",
     "partition",
 ]
@@ -73,6 +76,7 @@ _HOMES = {
         "ToleranceNotMet",
         "WorkersLost",
     ),
+    "initialise": ("Placement", "init_"),
     "pieces.partition": ("Partition", "partition"),
     "pipeline": ("compile",),
     "regressor": ("AttentionRegressor",),

@@ -311,8 +311,9 @@ def _gather(
         )  # (B, n, v, 2)
         value_error = np.maximum(value_error, data_error.max(axis=1))
 
-    exact = (q.radius == 0) & (q_error == 0).all(axis=3) & (np.abs(np.frexp(q.mid)[0]) == 0.5)  # (B, n, k)
     scaling, whole = scaling_roundings(layer), size + key_error.sum(axis=3)  # (B, T', k)
+    exact = (q.radius == 0) & (q_error == 0).all(axis=3) & (np.abs(np.frexp(q.mid)[0]) == 0.5)  # (B, n, k)
+    exact &= scaling == 0  # a power of two, scaled inexactly, is none
     moved = [(np.abs(relative) * q_error[:, :, None, :, part]).sum(axis=3) for part in (INPUT, OWN)]  # (B, n, T')
     by_keys = [q_size @ np.swapaxes(key_error[..., part], 1, 2) for part in (INPUT, OWN)]
     products = q_size @ np.swapaxes(whole, 1, 2)  # (B, n, T')

@@ -162,6 +162,8 @@ class Attention(_Heads):
     memory: Floats  # (M, e)
     attends_data: bool = False
     residual: bool = False
+    scaling: int = 0
+    """Roundings that scaling may add to a score, where the layer lives in attention whose heads have another size."""
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -369,4 +371,17 @@ def stock_size(layer: Attention) -> int:
 
 def scaling_roundings(layer: Attention) -> int:
     """Roundings that stock attention may add to a score by scaling queries and keys, two each where it is not exact."""
-    return 0 if stock_size(layer) in (1, EXACT) else 4
+    return max(layer.scaling, 0 if stock_size(layer) in (1, EXACT) else 4)
+
+
+def roundings_in(size: int) -> int:
+    """The same for heads of any size s, whose query weights hold √s times what they should hold.
+
+    A power of four has an exact root, so that only `s^(-1/4)` is rounded, as above. Else √s is, and the weight with it,
+    and a product with a weight that is no longer a power of two: three roundings. Then 1/√s (two more, which a square
+    root halves), its square root and a product with it, on either side: three each. In coarse arithmetic the factors
+    are float64 and count less.
+    """
+    if size in (1, EXACT):
+        return 0
+    return 4 if size & (size - 1) == 0 and size.bit_length() % 2 else 9
