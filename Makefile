@@ -22,8 +22,8 @@ check: $(VENV)/dev
 coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
 	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term
 
-lens: $(VENV)/lens ## tests that need transformer-lens, which is large
-	$(BIN)/pytest tests/test_lens.py
+lens: $(VENV)/lens ## tests that need transformer-lens and transformers, which are large
+	$(BIN)/pytest tests/test_lens.py tests/test_huggingface.py
 
 docs: $(VENV)/dev ## the documentation as a site, in out/site; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -51,7 +51,7 @@ $(VENV)/dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/lens: $(VENV)/dev
-	$(BIN)/pip install --quiet $(CONSTRAINED) -e '.[lens]' torch==2.13.0
+	$(BIN)/pip install --quiet $(CONSTRAINED) -e '.[lens,hf]' torch==2.13.0
 	touch $@
 
 clean:

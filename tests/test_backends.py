@@ -249,6 +249,7 @@ def test_the_plain_install_does_not_import_heavy_packages():
         ("onnx", "onnx", "to_onnx('f.onnx')"),
         ("jax", "jax", "to_jax()"),
         ("transformer_lens", "lens", "to_transformer_lens()"),
+        ("transformers", "hf", "to_huggingface()"),
     ],
 )
 def test_a_missing_framework_is_named_with_the_remedy(package, extra, call):

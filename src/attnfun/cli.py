@@ -135,16 +135,19 @@ def info(file: FileArgument, as_json: AsJson = False) -> None:
 def export(
     file: FileArgument,
     to: Annotated[
-        str, typer.Option(help="onnx; or torch, jax, transformer-lens: a Python file with weights beside it.")
+        str,
+        typer.Option(
+            help="onnx; torch, jax, transformer-lens: a Python file with weights beside it; huggingface: a folder."
+        ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write, as f.onnx or f.py; beside FILE if not given.")
+        Path | None, typer.Option("--output", "-o", help="Where to write, as f.onnx, f.py or a folder; beside FILE.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a saved network for another framework; what is written runs without attnfun."""
     net = af.load(file)
-    ending = ".onnx" if to == "onnx" else f"_{to.replace('-', '_')}.py"
+    ending = {"onnx": ".onnx", "huggingface": "_huggingface"}.get(to, f"_{to.replace('-', '_')}.py")
     beside = file.with_name(file.stem + ending)
     written = [str(path) for path in net.export(output or beside, to)]
     _print(written if as_json else "\n".join(written))

@@ -226,6 +226,15 @@ class Compiled(Algebra):
 
         return to_transformer_lens(self.network, self.domain.shape, self.output_shape)
 
+    def to_huggingface(self) -> Any:
+        """A Hugging Face `PreTrainedModel` of stock parts; its configuration carries the certificate.
+
+        `model(points).logits` are the values, `model.save_pretrained(folder)` writes safetensors and JSON.
+        """
+        from .backends.huggingface import to_huggingface
+
+        return to_huggingface(self.network, self.domain.shape, self.output_shape, self._known())
+
     def to_onnx(self, path: str | os.PathLike[str], attention: str = "decomposed") -> None:
         """Write an ONNX model of standard operators, "points" (batch, ...) to "values" (batch, ...).
 
@@ -239,17 +248,22 @@ class Compiled(Algebra):
         storage.write_whole(path, model.SerializeToString())
 
     def export(self, path: str | os.PathLike[str], to: str) -> list[Path]:
-        """Write the network for "onnx", "torch", "jax" or "transformer-lens"; the files written run without attnfun.
+        """Write the network for a framework; the files written run without attnfun.
 
-        All but the first write a Python file (`path`, ending in .py) and its weights in a safetensors file beside it.
+        "torch", "jax" and "transformer-lens" take a Python file (`path`, ending in .py) and its weights in a
+        safetensors file beside it, "onnx" one file, "huggingface" a folder.
         """
         from .backends import files
 
         if to == "onnx":
             self.to_onnx(path)
             return [Path(path)]
+        if to == "huggingface":
+            from .backends.huggingface import write
+
+            return write(self.to_huggingface(), path)
         if to not in files.TARGETS:
-            raise InputError(f"exports go to {', '.join(['onnx', *files.TARGETS])}", got=repr(to))
+            raise InputError(f"exports go to {', '.join(['onnx', *files.TARGETS, 'huggingface'])}", got=repr(to))
         return files.write(to, path, self.network, (self.domain.shape, self.output_shape), self._known())
 
     def _known(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def plan(
 def to_torch(network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]) -> nn.Module:
     """The network as an `nn.Module` in its own dtype, weights trainable."""
     description, weights = plan(network, point_shape, value_shape)
-    return torch_model.build(description, _tensors(weights))
+    return torch_model.build(description, tensors(weights))
 
 
 def prompt_to_torch(network: Network) -> PromptNetwork:
@@ -84,11 +84,12 @@ def prompt_to_torch(network: Network) -> PromptNetwork:
 def made_of(part: Part, dtype: torch.dtype) -> nn.Module:
     """One layer as a stock module."""
     module = torch_model.make_layer(part.description, dtype)
-    module.load_state_dict(_tensors({name: weight.make() for name, weight in part.weights.items()}))
+    module.load_state_dict(tensors({name: weight.make() for name, weight in part.weights.items()}))
     return module
 
 
-def _tensors(weights: dict[str, Array]) -> dict[str, Tensor]:
+def tensors(weights: dict[str, Array]) -> dict[str, Tensor]:
+    """Arrays as tensors."""
     return {name: torch.tensor(array) for name, array in weights.items()}
 
 
