@@ -36,6 +36,7 @@ ORDER = [
     "report",
     "regressor",
     "incontext",
+    "zoo",
     "__init__",
     "experiments",
     "lab",

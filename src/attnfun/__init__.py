@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import incontext
+    from . import incontext, zoo
     from .certificates import Certificate, Progress
     from .compiled import Compiled, load
     from .domain import Box
@@ -61,6 +61,7 @@ __all__ = [
     "init_",
     "load",
     "partition",
+    "zoo",
 ]
 
 _HOMES = {
@@ -88,8 +89,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are first used: `import attnfun` takes no time, some need scikit-learn."""
-    if name == "incontext":
-        return import_module(".incontext", __name__)
+    if name in ("incontext", "zoo"):
+        return import_module(f".{name}", __name__)
     for home, names in _HOMES.items():
         if name in names:
             globals()[name] = value = getattr(import_module(f".{home}", __name__), name)

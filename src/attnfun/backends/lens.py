@@ -16,14 +16,14 @@ for the sink and 0 for the rest, and the values of the sink are 0, so nothing is
 **Token-wise maps** between attention layers are heads that look at their own token alone: its score is B, all others 0.
 Maps before the first and after the last attention layer stay outside the blocks and may mix tokens.
 
-Stock scores are divided by √(head size), a power of two here, which the queries absorb.
+Stock scores are divided by √(head size), a power of two here, which the queries absorb when the weights are written
+(`residual.py`, where the result is data).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,10 @@ from ..errors import InputError, MissingExtra
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import Layer
 from ..network.reference import apply
-from .dense import Planned, check_size, describe, mixing, planned
+from .dense import Planned, check_size
+from .residual import ENTRY, Block, Places, Residual, outside_sizes
 
 Array = npt.NDArray[Any]
-Places = npt.NDArray[np.intp]
 
 FAR = 2.0**100
 """Beyond every score of a network whose rounding can be bounded, and a number of every dtype."""
@@ -59,23 +59,36 @@ def plan(
     network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the model; refused if too large, or if tokens are mixed between attention layers."""
+    return residual_of(network).plan(point_shape, value_shape)
+
+
+def residual_of(network: Network, far: float = FAR) -> Residual:
+    """The network as a residual stream. `far` is the B above: more than any two scores differ by, and 745."""
     network = network.dense()
     before, body, after = _cut(network)
     length = network.rows
     for layer in before:
         length = layer.length_out(length)
-    model = Model(length, body, _formulas(network, before, length))
-    ends = {name: [_outside(layer) for layer in layers] for name, layers in (("before", before), ("after", after))}
-    weights = {
-        f"{name}.{number}.{part}": weight
-        for name, layers in ends.items()
-        for number, (_, named) in enumerate(layers)
-        for part, weight in named.items()
-    }
-    check_size("TransformerLens", [*weights.values(), *model.sizes(network.dtype)], network.dtype)
-    known = {name: [layer for layer, _ in layers] for name, layers in ends.items()}
-    description = {**describe(network, [], point_shape, value_shape), **known, **model.description()}
-    return description, {**{name: weight.make() for name, weight in weights.items()}, **model.weights()}
+    model = Model(length, body, _formulas(network, before, length), far)
+    outside = outside_sizes((*before, *after))
+    check_size("TransformerLens", [*outside, *model.sizes(network.dtype)], network.dtype)
+    read = np.zeros((len(model.features), len(model.last)))  # (D, m)
+    read[model.last, np.arange(len(model.last))] = 1.0
+    return Residual(
+        shape_in=network.shape_in,
+        dtype=network.dtype,
+        before=before,
+        embedding=np.eye(len(model.given), len(model.features)),
+        start=model.start(),
+        blocks=model.written(),
+        unembed=read,
+        after=after,
+        data_tokens=length,
+        tokens=tuple(model.tokens),
+        features=tuple(model.features),
+        heads=tuple(tuple(b.role(h) if h < b.heads else "idle" for h in range(model.heads)) for b in model.blocks),
+        places=tuple(model.places),
+    )
 
 
 def _cut(network: Network) -> tuple[tuple[Layer, ...], tuple[Layer, ...], tuple[Layer, ...]]:
@@ -95,16 +108,6 @@ def _cut(network: Network) -> tuple[tuple[Layer, ...], tuple[Layer, ...], tuple[
     return network.layers[:first], body, network.layers[last:]
 
 
-def _outside(layer: Layer) -> tuple[dict[str, Any], dict[str, Planned]]:
-    """A layer before or behind the blocks, in the terms of `lens_model.py`."""
-    if isinstance(layer, Affine) and layer.left is None:
-        return {"kind": "linear"}, {"weight": planned(layer.right[0]), "bias": planned(layer.constant[0])}
-    if isinstance(layer, Affine):
-        weights = {"weight": mixing(layer), "bias": planned(layer.constant.ravel())}
-        return {"kind": "mixing", "shape": layer.constant.shape}, weights
-    return {"kind": "softmax"}, {}
-
-
 def _formulas(network: Network, before: tuple[Layer, ...], length: int) -> list[str]:
     """The features of the token that enters block 0: as functions of the point if it is one token, else by number."""
     width = before[-1].width_out if before else network.width_in
@@ -122,7 +125,7 @@ def _formulas(network: Network, before: tuple[Layer, ...], length: int) -> list[
 
 
 @dataclass
-class Block:
+class Sketch:
     """One attention block: how many heads of which size it needs, what they do, and how to write their weights."""
 
     heads: int
@@ -140,11 +143,14 @@ class Model:
     body: tuple[Layer, ...]
     given: list[str]
     """What the features of the token that enters block 0 are."""
+    far: float
     features: list[str] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[Sketch] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     constants: list[tuple[slice, Places, Array]] = field(default_factory=list)
     """What the stream holds beside the data: rows, features, numbers."""
+    places: list[tuple[int, Places]] = field(default_factory=list)
+    """See `Residual.places`."""
 
     def __post_init__(self) -> None:
         self.tokens = [f"data token {row}" for row in range(self.length)]
@@ -155,8 +161,10 @@ class Model:
         self.other = self._take(1, "1 in rows that hold no data")
         self.sink = self._take(1, "1 in the sink")
         self.constants.append((data, self.position, np.eye(self.length)))
+        self.places.append((ENTRY, token))
         for layer in self.body:
             token = self._attention(layer, token) if isinstance(layer, Attention) else self._map(layer, token)
+            self.places.append((len(self.blocks) - 1, token))
         self.last = token
         self.tokens.append("the sink, which rows without data attend to")
         self.constants.append((slice(self.length, None), self.other, np.ones(1)))
@@ -203,10 +211,10 @@ class Model:
                 weights["v"][seen, h, :width] = layer.value_bias[h]
                 weights["o"][h, :width, out] = layer.output[h].T
                 weights["q"][self.position, h, size] = 1.0
-                weights["k"][seen, h, size], weights["k_bias"][h, size] = FAR, -FAR
+                weights["k"][seen, h, size], weights["k_bias"][h, size] = self.far, -self.far
                 self._drain(weights, h, size + 1)
 
-        self.blocks.append(Block(layer.heads, max(size + 2, width), lambda h: f"looks {looks} up", write))
+        self.blocks.append(Sketch(layer.heads, max(size + 2, width), lambda h: f"looks {looks} up", write))
         if layer.residual and apart:
             return self._copy([(token, np.eye(len(token))), (out, np.eye(len(out)))], np.zeros(len(out)), "adds up")
         return out
@@ -227,15 +235,15 @@ class Model:
             weights["v"][self.position, 0, :width] = bias
             weights["o"][0, :width, out] = np.eye(width)
             for row, place in enumerate(self.position):
-                weights["q"][place, 0, row], weights["k"][place, 0, row] = FAR, 1.0
+                weights["q"][place, 0, row], weights["k"][place, 0, row] = self.far, 1.0
             self._drain(weights, 0, self.length)
 
-        self.blocks.append(Block(1, max(self.length + 1, width), lambda h: f"{verb} its own token", write))
+        self.blocks.append(Sketch(1, max(self.length + 1, width), lambda h: f"{verb} its own token", write))
         return out
 
     def _drain(self, weights: dict[str, Array], head: int, feature: int) -> None:
         """Make rows without data attend to the sink."""
-        weights["q"][self.other, head, feature], weights["k"][self.sink, head, feature] = FAR, 1.0
+        weights["q"][self.other, head, feature], weights["k"][self.sink, head, feature] = self.far, 1.0
 
     def sizes(self, dtype: str) -> list[Planned]:
         """Everything the model will hold, its unused embeddings and masks (a byte an entry) included."""
@@ -245,33 +253,22 @@ class Model:
         shapes: list[tuple[int, ...]] = [(len(self.blocks), each), (2 * rows + 1 + len(self.last), width), (masks,)]
         return [Planned(shape, lambda shape=shape: np.zeros(shape)) for shape in shapes]
 
-    def description(self) -> dict[str, Any]:
-        """Sizes, and in words what everything is for."""
-        sizes = {"n_ctx": len(self.tokens), "d_model": len(self.features), "d_vocab_out": len(self.last)}
-        inner = {"n_layers": len(self.blocks), "n_heads": self.heads, "d_head": self.size}
-        heads = [[b.role(h) if h < b.heads else "idle" for h in range(self.heads)] for b in self.blocks]
-        words = {"tokens": self.tokens, "features": self.features, "heads": heads}
-        return {"config": {**sizes, **inner}, "data_tokens": self.length, **words}
-
-    def weights(self) -> dict[str, Array]:
-        """The weights under the names that the bridge has for them."""
-        rows, width, inner = len(self.tokens), len(self.features), self.heads * self.size
-        start = np.zeros((rows, width))
+    def start(self) -> Array:
+        """What the stream holds beside the data, (T, D)."""
+        start = np.zeros((len(self.tokens), len(self.features)))
         for some, places, numbers in self.constants:
             start[some, places] = numbers
-        read = np.zeros((len(self.last), width))
-        read[np.arange(len(self.last)), self.last] = 1.0
-        named: dict[str, Array] = {"start": start, "unembed.weight": read}
-        for number, block in enumerate(self.blocks):
-            own = {name: np.zeros((width, self.heads, self.size)) for name in "qkv"}  # (D, H, k)
-            own |= {f"{name}_bias": np.zeros((self.heads, self.size)) for name in "qkv"}  # (H, k)
-            own["o"] = np.zeros((self.heads, self.size, width))  # (H, k, D)
-            block.write(own)
-            scale = float(isqrt(self.size))
-            own["q"], own["q_bias"] = own["q"] * scale, own["q_bias"] * scale
-            at = f"blocks.{number}.attn"
-            for name in "qkv":
-                named[f"{at}.{name}.weight"] = own[name].reshape(width, inner).T
-                named[f"{at}.{name}.bias"] = own[f"{name}_bias"].ravel()
-            named[f"{at}.o.weight"] = own["o"].reshape(inner, width).T
-        return named
+        return start
+
+    def written(self) -> tuple[Block, ...]:
+        """The weights of all blocks."""
+        return tuple(self._written(block) for block in self.blocks)
+
+    def _written(self, block: Sketch) -> Block:
+        width = len(self.features)
+        own = {name: np.zeros((width, self.heads, self.size)) for name in "qkv"}  # (D, H, k)
+        own |= {f"{name}_bias": np.zeros((self.heads, self.size)) for name in "qkv"}  # (H, k)
+        own["o"] = np.zeros((self.heads, self.size, width))  # (H, k, D)
+        block.write(own)
+        q, k, v = (own[name].transpose(1, 0, 2) for name in "qkv")  # (H, D, k)
+        return Block(q, own["q_bias"], k, own["k_bias"], v, own["v_bias"], own["o"])

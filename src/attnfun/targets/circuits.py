@@ -129,6 +129,8 @@ class Circuit:
     outputs: tuple[Linear, ...]
     defined: bool
     """Was the formula proved to be defined on the whole domain?"""
+    parts: tuple[tuple[str, Linear], ...] = ()
+    """Operations of the formula that are forms of the atoms, by their text; others are inside a unit."""
 
     @property
     def inputs(self) -> int:

@@ -71,7 +71,15 @@ class _Lowering:
             self.values.append(self._value(number, node))
             self.atoms.learn(self.values[-1], self.cover.range(number))
         outputs = [self._gathered(self.values[k]) for k in self.program.outputs]
-        return _pruned(Circuit(self.low, self.high, tuple(self.atoms.units), tuple(outputs), self.cover.defined))
+        units, defined = tuple(self.atoms.units), self.cover.defined
+        return _pruned(Circuit(self.low, self.high, units, tuple(outputs), defined, tuple(self._parts().items())))
+
+    def _parts(self) -> dict[str, Linear]:
+        """Operations by their text, where the text stands for one form only: traced functions have none."""
+        forms: dict[str, dict[object, Linear]] = {}
+        for node, value in zip(self.program.nodes, self.values, strict=True):
+            forms.setdefault(self.program.text(node), {})[value.key] = value
+        return {text: next(iter(own.values())) for text, own in forms.items() if text and len(own) == 1}
 
     def _gathered(self, output: Linear) -> Linear:
         """Units of an output that are functions of one form become one, unless they are of use elsewhere."""
@@ -251,6 +259,11 @@ def _pruned(circuit: Circuit) -> Circuit:
         tuple(Unit(u.function, _renamed(u.argument, order), u.low, u.high, u.text) for u in units),
         tuple(_renamed(output, order) for output in circuit.outputs),
         circuit.defined,
+        tuple(
+            (text, _renamed(form, order))
+            for text, form in circuit.parts
+            if form.terms and form.terms.keys() <= order.keys()
+        ),
     )
 
 

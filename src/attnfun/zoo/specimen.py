@@ -1,0 +1,134 @@
+"""A model of the zoo: a residual stream, the truth about it, and how close it is to its program.
+
+The plain form of a compiled network is the network itself, but for terms that are exactly zero, so its certificate
+holds for it. What `disguise.py` makes of it is *measured* only, whatever is proved about the plain form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..backends.lens import residual_of
+from ..backends.residual import Edit, Residual
+from ..compiled import Compiled
+from ..errors import InputError
+from .programs import LookUp, Program, Register, Steps
+from .sites import of_look_up, of_steps
+from .truth import Truth, established
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Specimen:
+    """A model whose mechanism is known.
+
+    >>> import attnfun as af
+    >>> net = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-3, construction="circuit")
+    >>> model = af.zoo.specimen(net)
+    >>> [register.name for register in model.truth.registers]
+    ['x', 'y', 'unit 1', 'unit 2', 'output']
+    >>> model.truth.heads("output")  # block and head of the two squares
+    ((0, 0), (0, 1))
+    """
+
+    name: str
+    title: str
+    residual: Residual
+    truth: Truth
+    point_shape: tuple[int, ...]
+    sample: Callable[[int, np.random.Generator], Floats]
+    """Points of the domain, (B, D)."""
+    bound: float
+    """How far from its program it may be at most."""
+    status: str
+    """What is known about that: as in a certificate, or measured, at random points."""
+    disguises: tuple[str, ...] = ()
+
+    def run(self, rows: Floats, edit: Edit | None = None) -> Floats:
+        """The model at points (B, D), (B, *value shape); `edit` may change the stream behind a block."""
+        values = self.residual.run(self.sequences(rows), edit)
+        return values.reshape(len(rows), *self.truth.value_shape)
+
+    def sequences(self, rows: Floats) -> Floats:
+        """Points (B, D) as the sequences that go in, (B, n, d)."""
+        return rows.reshape(len(rows), *self.residual.shape_in)
+
+    def streams(self, rows: Floats) -> list[Floats]:
+        """The stream before block 0 and behind every block, (B, T, D) each."""
+        return list(self.residual.streams(self.sequences(rows)))
+
+    def registers(self, rows: Floats) -> dict[str, Floats]:
+        """What the model itself holds in the first carrier of each register, (B,) each; compare `truth.values`."""
+        streams, found = self.streams(rows), dict[str, Floats]()
+        for register in self.truth.registers:
+            for carrier in self.truth.where(register.name)[:1]:
+                found[register.name] = carrier.read(streams[carrier.first + 1])
+        return found
+
+    def patched(self, register: str, value: npt.ArrayLike, rows: Floats) -> Floats:
+        """What the model puts out if a register is set in its stream; compare `truth.intervene`."""
+        return self.run(rows, self.truth.setting(register, value))
+
+    def exact(self, rows: Floats) -> Floats:
+        """What the program puts out, (B, *value shape)."""
+        values = self.truth.values(rows)
+        outputs = [values[name] for name in self.truth.program.outputs]
+        return np.stack(outputs, axis=1).reshape(len(rows), *self.truth.value_shape)
+
+    def farthest(self, rows: Floats) -> float:
+        """The largest distance from the program's values at points (B, D)."""
+        return float(np.abs(self.run(rows) - self.exact(rows)).max())
+
+    def words(self, block: int, head: int) -> str:
+        """What a head does."""
+        by_name = {register.name: register for register in self.truth.registers}
+        made = [_said(by_name[name]) for name in self.truth.computes(block, head)]
+        role = self.residual.heads[block][head]
+        return f"{role}: {'; '.join(made)}" if made else role
+
+
+def _said(register: Register) -> str:
+    name, expression = register.name, register.expression
+    return name if expression in ("", name) else f"{name} = {expression}"
+
+
+def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
+    """A compiled network with the truth about it.
+
+    Networks of the construction `circuit` have a register for every step of the formula; of all others the inputs and
+    outputs are known, and the heads that look the outputs up.
+    """
+    residual, target = residual_of(net.network), net.certificate.claim.target
+    if target is None:
+        raise InputError("the truth about a network is that of its target, which must be there", got=repr(net))
+    program: Program
+    if net.construction == "circuit":
+        program = Steps(target.circuit(), net.domain.axes)
+        sites = of_steps(net.network, residual, program)
+    else:
+        program = LookUp(target)
+        sites = of_look_up(residual, program)
+    truth = established(residual, program, sites, net.output_shape)
+    return labelled(
+        Specimen(
+            name=name,
+            title=title or net.name,
+            residual=residual,
+            truth=truth,
+            point_shape=net.domain.shape,
+            sample=net.domain.sample,
+            bound=net.certificate.bound,
+            status=net.certificate.status.value,
+        )
+    )
+
+
+def labelled(model: Specimen) -> Specimen:
+    """The model with its heads described by what they compute."""
+    words = tuple(tuple(model.words(b, h) for h in range(len(row))) for b, row in enumerate(model.residual.heads))
+    return replace(model, residual=replace(model.residual, heads=words))

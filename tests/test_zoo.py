@@ -1,0 +1,205 @@
+"""The zoo: what is said about a model is what the model does, before and after it is disguised."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import attnfun as af
+from attnfun.backends.standalone.residual_model import ResidualNetwork
+from attnfun.zoo.learners import Sizes, descent, ridge, specimen_of
+
+RNG = np.random.default_rng
+CIRCUIT = "exp(-x**2)*y + max(x, y)"
+SQUARE = {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
+
+
+@pytest.fixture(scope="module")
+def circuit():
+    return af.zoo.specimen(af.compile(CIRCUIT, SQUARE, 1e-4, construction="circuit"))
+
+
+@pytest.fixture(scope="module")
+def clipped():
+    family = af.TruncatedLinear(np.array([[1.0, -1.0], [0.5, 2.0], [1.0, 1.0]]), 0.1, -1.0, 1.5)
+    return af.zoo.specimen(af.compile(family, af.Box(np.full((3, 2), -1.0), np.full((3, 2), 1.0)), 1e-3))
+
+
+@pytest.fixture(scope="module")
+def look_up():
+    return af.zoo.specimen(af.compile("[sin(3*x)*y, x]", SQUARE, 0.05, construction="spectral"))
+
+
+@pytest.fixture(scope="module")
+def learner():
+    solver = af.incontext.GradientDescent(fit_intercept=False, n_steps=2, momentum=0.5, alpha=0.1)
+    return specimen_of(descent, solver, Sizes(features=2, examples=4, queries=1), "descent", "gradient descent")
+
+
+def in_torch(model) -> ResidualNetwork:
+    """The model in stock PyTorch modules."""
+    description, weights = model.residual.plan(model.point_shape, model.truth.value_shape)
+    return ResidualNetwork(description, {name: torch.tensor(array) for name, array in weights.items()}).eval()
+
+
+def assert_truthful(model, rows, registers, slack=1e-9):
+    """Directions, values and interventions as said, in NumPy and in PyTorch, within the model's bound."""
+    exact, streams, module = model.truth.values(rows), model.streams(rows), in_torch(model)
+    points = torch.tensor(rows.reshape(len(rows), *model.point_shape))
+    assert model.farthest(rows) <= model.bound
+    assert np.allclose(module(points).detach().numpy(), model.run(rows), rtol=0, atol=slack)
+    for carrier in model.truth.carriers:
+        room = max(model.bound, slack) * 30 * (1 + np.abs(exact[carrier.register]).max())
+        for after in range(carrier.first, carrier.last + 1):
+            assert np.abs(carrier.read(streams[after + 1]) - exact[carrier.register]).max() <= room
+        assert np.isclose(np.linalg.norm(carrier.direction), 1)
+        assert np.isclose(carrier.scale * carrier.direction @ carrier.write, 1)
+    for register in registers:
+        value = np.roll(exact[register], 1)
+        told = model.truth.intervene(register, value, rows)
+        assert np.abs(told - model.patched(register, value, rows)).max() <= model.bound
+        done = module(points, model.truth.setting(register, value)).detach().numpy()
+        assert np.abs(told - done).max() <= model.bound
+
+
+def test_the_registers_of_a_circuit_are_the_steps_of_the_formula(circuit):
+    rows = circuit.sample(20, RNG(0))
+    x, y = rows.T
+    exact = circuit.truth.values(rows)
+    assert np.allclose(exact["exp(-x**2)"], np.exp(-(x**2)), atol=1e-14)
+    assert np.allclose(exact["exp(-x**2)*y"], np.exp(-(x**2)) * y, atol=1e-14)
+    assert np.allclose(exact["max(x, y)"], np.maximum(x, y), atol=1e-14)
+    names = {register.name for register in circuit.truth.registers}
+    assert {"x", "y", "unit 2", "unit 3", "output"} <= names
+    symbols = {r.symbol: exact[r.name] for r in circuit.truth.registers}
+    for register in circuit.truth.registers:
+        if register.kind != "input":
+            said = eval(register.expression, {"exp": np.exp, "max": np.maximum}, symbols)  # noqa: S307 - our own text
+            assert np.allclose(said, exact[register.name], atol=1e-14)
+
+
+def test_what_is_said_about_a_circuit_holds(circuit):
+    steps = [register.name for register in circuit.truth.registers if register.kind != "input"]
+    assert_truthful(circuit, circuit.sample(16, RNG(1)), steps)
+
+
+def test_a_product_is_set_as_the_formula_says(circuit):
+    rows, value = circuit.sample(16, RNG(2)), np.linspace(-0.9, 0.9, 16)
+    expected = value + rows.max(axis=1)
+    assert np.allclose(circuit.truth.intervene("exp(-x**2)*y", value, rows), expected, atol=1e-13)
+    value = np.linspace(np.exp(-1), 1.0, 16)
+    expected = value * rows[:, 1] + rows.max(axis=1)
+    assert np.allclose(circuit.truth.intervene("exp(-x**2)", value, rows), expected, atol=1e-13)
+
+
+def test_heads_are_those_that_make_the_register(circuit):
+    rows = circuit.sample(8, RNG(3))
+    exact, truth = circuit.truth.values(rows), circuit.truth
+    assert truth.heads("exp(-x**2)*y") == truth.heads("unit 2") + truth.heads("unit 3")
+    assert truth.heads("x") == ()
+    for register in ("exp(-x**2)", "exp(-x**2)*y", "max(x, y)"):
+        carrier = truth.where(register)[0]
+        for block, head in truth.heads(register):
+            said = circuit.residual.blocks[block].parts(circuit.streams(rows)[block])[:, head]  # (B, T, D)
+
+            def silenced(after, stream, block=block, said=said):
+                return stream - said if after == block else stream
+
+            streams = list(circuit.residual.streams(circuit.sequences(rows), silenced))
+            assert np.abs(carrier.read(streams[carrier.first + 1]) - exact[register]).max() > 0.05
+            assert register in truth.computes(block, head)
+
+
+def test_settings_that_the_network_knows_nothing_about_are_refused(circuit):
+    rows = circuit.sample(4, RNG(4))
+    with pytest.raises(af.InputError, match=r"argument of 'unit 2' stays in.*nearby"):
+        circuit.truth.intervene("exp(-x**2)", 50.0, rows)
+    with pytest.raises(af.InputError, match=r"must be one of 'x', 'y'.*got 'nothing'"):
+        circuit.truth.intervene("nothing", 0.0, rows)
+    with pytest.raises(af.InputError, match="only registers that heads compute can be set in the stream"):
+        circuit.patched("x", 0.0, rows)
+    moved = np.column_stack([np.full(4, 0.5), rows[:, 1]])
+    assert np.allclose(circuit.truth.intervene("x", 0.5, rows), circuit.exact(moved))
+
+
+def test_look_ups_and_sequence_maps(look_up, clipped):
+    assert_truthful(look_up, look_up.sample(16, RNG(5)), ["output[0]"])
+    assert_truthful(clipped, clipped.sample(16, RNG(6)), ["output[1]"])
+    assert clipped.truth.where("output[2]")[0].row == 2
+    assert look_up.truth.heads("output[0]")
+
+
+def test_learners_run_their_algorithm(learner):
+    assert_truthful(learner, learner.sample(4, RNG(7)), ["g 1[0]", "w 2[1]"])
+    assert all(learner.truth.where(register.name) for register in learner.truth.registers)
+    solver = af.incontext.Ridge(alpha=0.5, fit_intercept=False, n_steps=3)
+    model = specimen_of(ridge, solver, Sizes(features=2, examples=4, queries=2), "ridge", "")
+    assert_truthful(model, model.sample(4, RNG(7)), ["b[1]", "w 2[0]"])
+    assert all(model.truth.where(register.name) for register in model.truth.registers)
+
+
+def test_a_learner_in_the_zoo_is_the_learner(learner):
+    rng = RNG(10)
+    X, y, asked = rng.normal(size=(4, 2)), rng.normal(size=4), rng.uniform(-1, 1, size=(1, 2))
+    solver = af.incontext.GradientDescent(fit_intercept=False, n_steps=2, momentum=0.5, alpha=0.1)
+    prompt = solver.prompt(X, y, asked)
+    with pytest.warns(UserWarning, match="the last of 2 steps"):
+        values = solver.answer(prompt)[0].values
+    assert np.allclose(learner.run(prompt.rows.reshape(1, -1)) * prompt.units.y, values.T, atol=1e-10)
+
+
+@settings(max_examples=15)
+@given(
+    names=some.permutations(["split", "scale", "permute", "rotate"]),
+    count=some.integers(1, 4),
+    seed=some.integers(0, 99),
+)
+def test_disguises_compose_and_carry_the_truth_along(circuit, names, count, seed):
+    model = af.zoo.disguise(circuit, names[:count], seed)
+    rows = circuit.sample(8, RNG(seed))
+    assert np.abs(model.run(rows) - circuit.run(rows)).max() < 1e-7
+    assert (model.status, model.disguises) == ("measured", tuple(names[:count]))
+    assert_truthful(model, rows, ["exp(-x**2)", "exp(-x**2)*y", "max(x, y)"], slack=1e-7)
+    before, after = circuit.residual.blocks[4], model.residual.blocks[4]
+    for name in ("output", "exp(-x**2)*y"):  # the heads said to make a register are those that write to it
+        said = [head for block, head in model.truth.heads(name) if block == 4]
+        assert len(said) == len(circuit.truth.heads(name)) + ("split" in names[:count]) - (name == "output")
+        held = after.parts(model.streams(rows)[4])[:, said].sum(axis=1)[:, 0]  # (B, D)
+        plain = [head for block, head in circuit.truth.heads(name) if block == 4]
+        known = before.parts(circuit.streams(rows)[4])[:, plain].sum(axis=1)[:, 0]
+        read, old = (m.truth.where(name)[0] for m in (model, circuit))
+        assert np.allclose(read.scale * held @ read.direction, old.scale * known @ old.direction, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", af.zoo.DISGUISES)
+def test_every_disguise_changes_the_weights_of_every_model(name, circuit, look_up, clipped, learner):
+    for model in (circuit, look_up, clipped, learner):
+        changed = af.zoo.disguise(model, [name], seed=3)
+        rows = model.sample(8, RNG(8))
+        assert changed.farthest(rows) <= model.bound
+        for old, new in zip(model.residual.blocks, changed.residual.blocks, strict=True):
+            assert not np.array_equal(old.query, new.query) or not np.array_equal(old.output, new.output)
+        register = model.truth.program.outputs[0]
+        exact = model.truth.values(rows)[register]
+        assert np.abs(changed.registers(rows)[register] - exact).max() <= model.bound
+
+
+def test_noise_uses_the_room_that_the_bound_leaves(circuit):
+    model = af.zoo.disguise(circuit, ["noise"], seed=0)
+    rows = circuit.sample(64, RNG(9))
+    off = np.abs(model.run(rows) - circuit.run(rows)).max()
+    assert 0.05 * circuit.bound < off < circuit.bound
+    assert model.farthest(rows) <= circuit.bound
+    assert all(block.output.all() for block in model.residual.blocks)
+    again = af.zoo.disguise(circuit, ["noise"], seed=0)
+    assert np.array_equal(again.run(rows), model.run(rows))
+    assert not np.array_equal(af.zoo.disguise(circuit, ["noise"], seed=1).run(rows), model.run(rows))
+
+
+def test_unknown_disguises_are_refused(circuit):
+    with pytest.raises(af.InputError, match="disguises are split, scale, permute, rotate, noise; got 'hat'"):
+        af.zoo.disguise(circuit, ["rotate", "hat"])
+    assert af.zoo.disguise(circuit, []) is circuit
