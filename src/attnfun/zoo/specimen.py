@@ -30,8 +30,8 @@ class Specimen:
     >>> import attnfun as af
     >>> net = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-3, construction="circuit")
     >>> model = af.zoo.specimen(net)
-    >>> [register.name for register in model.truth.registers]
-    ['x', 'y', 'unit 1', 'unit 2', 'output']
+    >>> " ".join(register.name for register in model.truth.registers)
+    'x y unit 1 unit 2 output'
     >>> model.truth.heads("output")  # block and head of the two squares
     ((0, 0), (0, 1))
     """
