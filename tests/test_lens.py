@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,3 +177,14 @@ def test_the_files_run_without_attnfun(compiled, tmp_path):
     value, role = done.stdout.strip().splitlines()[-2:]
     assert abs(float(value) - net([0.1, 0.2, 0.3, 0.4, 0.5])) < 1e-9
     assert role == "looks its memory up"
+
+
+@needs_package
+@pytest.mark.filterwarnings("ignore")
+def test_the_tutorial_is_right_in_transformer_lens_too():
+    text = (Path(__file__).parent.parent / "docs/tutorials/multiplication-head.md").read_text()
+    blocks = re.findall(r"```(python|py)\n(.*?)```", text, re.DOTALL)
+    assert [kind for kind, _ in blocks].count("py") == 2
+    names: dict[str, object] = {}
+    for _, block in blocks:
+        exec(compile(block, "multiplication-head.md", "exec"), names)  # noqa: S102 - our own text
