@@ -9,6 +9,7 @@ confidence `1 - δ`, errors above M occupy less than `log(1/δ)/n` of the domain
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from itertools import product
 from math import log
 
@@ -63,20 +64,35 @@ def largest_error(target: Target, network: Network, points: int, seed: int) -> t
         return errors
 
     rows = np.vstack([corners(domain), domain.sample(points, rng)])  # (P, D)
-    errors = error(rows)
-    spent = len(rows)
+    step = 2.0 / max(points, 1) ** (1 / domain.size)
+    errors, tops = climbed(error, rows, error(rows), step, (low, high), rng)
+    peak = int(np.argmax(errors))
+    return float(errors[peak]), tops[peak], len(rows) + CLIMBS * len(tops)
+
+
+def climbed(
+    error: Callable[[Floats], Floats],
+    rows: Floats,
+    errors: Floats,
+    step: float,
+    ends: tuple[Floats, Floats],
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Climb from the worst of rows (P, D) inside a box: larger errors, and where they are.
+
+    A step is a fraction of the box; one that does not lead upwards is halved. Costs CLIMBERS * CLIMBS points.
+    """
+    low, high = ends
     best = np.argsort(-errors)[:CLIMBERS]
     rows, errors = rows[best], errors[best]
-    step = np.full(len(rows), 2.0 / max(points, 1) ** (1 / domain.size))
+    steps = np.full(len(rows), step)
     for _ in range(CLIMBS):
-        tries = np.clip(rows + step[:, None] * (high - low) * rng.uniform(-1, 1, rows.shape), low, high)
+        tries = np.clip(rows + steps[:, None] * (high - low) * rng.uniform(-1, 1, rows.shape), low, high)
         new = error(tries)
-        spent += len(tries)
         better = new > errors
         rows, errors = np.where(better[:, None], tries, rows), np.where(better, new, errors)
-        step = np.where(better, step, step / 2)
-    peak = int(np.argmax(errors))
-    return float(errors[peak]), rows[peak], spent
+        steps = np.where(better, steps, steps / 2)
+    return errors, rows
 
 
 def mean_error(target: Target, network: Network, points: int, seed: int, norm: float) -> float:

@@ -22,9 +22,11 @@ from .max_affine import MaxAffine
 from .one_head import OneHead, OneHeadLp
 from .regression import Regression
 from .relu import Relu
+from .resources import Resources
 from .softmax_readout import SoftmaxReadout
 from .spectral import Spectral
 from .subspace import Subspace
+from .tasks import Tasks
 from .truncated_linear import TruncatedLinear
 from .two_layer import TwoLayer
 from .writing import made, write
@@ -46,6 +48,8 @@ REGISTRY: dict[str, Experiment] = {
         Subspace(),
         Regression(),
         InContext(),
+        Tasks(),
+        Resources(),
     )
 }
 

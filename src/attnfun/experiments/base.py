@@ -49,6 +49,8 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: str = ""
+    whole: bool = True
+    """Is it shown on the page? Otherwise the page refers to its file."""
 
     def markdown(self) -> str:
         """For people: floats to three digits."""
@@ -129,6 +131,10 @@ class Experiment(ABC):
     @abstractmethod
     def run(self, quick: bool = False, step: Step = quietly) -> Result:
         """Do it: in full, as in the tables of the documentation, or with fewer and smaller networks."""
+
+    def command(self, quick: bool) -> str:
+        """What a user types to run it."""
+        return f"attnfun reproduce {self.name}{' --quick' * quick}"
 
     def check(self) -> None:
         """Raise MissingExtra if a package that it needs is not installed."""

@@ -73,7 +73,7 @@ class Spectral(Experiment):
         return Result(text, pictures, tuple(tables))
 
 
-def on_unit(formula: str, domain: Domain) -> peers.Function:
+def on_unit(formula: str, domain: Domain) -> peers.Line:
     """A function of one variable, moved to [-1, 1]."""
     target = as_target(formula, as_box(domain))
     low, high = next(iter(domain.values()))

@@ -1,11 +1,13 @@
 """Trained baselines: the papers' architectures with all weights free. The only training there is in this package.
 
-Everybody who compares a construction with training calls `fitted` (one layer, two layers, by Adam on samples) or
-`trained_head` (one softmax head of one variable, by Adam and L-BFGS in float64, from a good start).
+Everybody who compares a construction with training calls `fitted` (one layer, two layers, by Adam on samples),
+`within` (any module, for so many seconds) or `trained_head` (one softmax head of one variable, by Adam and L-BFGS in
+float64, from a good start).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +28,10 @@ Floats = npt.NDArray[np.float64]
 FEATURES, BATCH, RATE = 32, 32, 1e-3
 ADAM, LBFGS = 500, 200
 """Steps for one head."""
+FIRST = 3.0
+RATE_WITHIN, ROUND = 3e-3, 20
+"""The largest rate of Adam, and the steps of L-BFGS after which the time is looked at, in `within`."""
+NEVER_CONTENT: Any = {"tolerance_grad": 0.0, "tolerance_change": 0.0}
 
 
 class OneLayer(nn.Module):
@@ -64,6 +70,43 @@ class TwoLayers(nn.Module):
         return torch.einsum("bnf,nfd->bnd", tokens, self.weight) + self.bias
 
 
+class Reader(nn.Module):
+    """A transformer without feed-forward parts that reads examples and answers queries: (B, n + k, .) -> (B, k)."""
+
+    def __init__(self, width: int, examples: int, features: int = 64, heads: int = 4, layers: int = 4) -> None:
+        super().__init__()
+        self.examples = examples
+        self.embed, self.out = nn.Linear(width, features), nn.Linear(features, 1)
+        self.layers = nn.ModuleList(nn.MultiheadAttention(features, heads, batch_first=True) for _ in range(layers))
+        self.norms = nn.ModuleList(nn.LayerNorm(features) for _ in range(layers))
+
+    def forward(self, X: Tensor) -> Tensor:
+        """Everybody attends to the examples."""
+        tokens = self.embed(X)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            seen = norm(tokens)
+            known = seen[:, : self.examples]
+            tokens = tokens + layer(seen, known, known, need_weights=False)[0]
+        return self.out(tokens[:, self.examples :])[..., 0]
+
+
+def perceptron(width_in: int, hidden: int) -> nn.Module:
+    """A feed-forward network of two hidden layers, (B, D) -> (B, 1); tanh, which suits smooth functions.
+
+    Its first layer begins larger than usual: from the usual start, such networks learn waves late.
+    """
+    first, middle = nn.Linear(width_in, hidden), nn.Linear(hidden, hidden)
+    with torch.no_grad():
+        for parameter in first.parameters():
+            parameter *= FIRST
+    return nn.Sequential(first, nn.Tanh(), middle, nn.Tanh(), nn.Linear(hidden, 1))
+
+
+def parameters(model: nn.Module) -> int:
+    """How many numbers are trained."""
+    return sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+
+
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """Batches are small: threads that wait for each other take longer than the work."""
@@ -89,6 +132,45 @@ def fitted(make: Callable[[], nn.Module], X: Floats, Y: Floats, samples: int, ep
             optimiser.step()
     with torch.no_grad():
         return nn.functional.mse_loss(model(inputs[samples:]), values[samples:]).item()
+
+
+@_one_thread()
+def within(
+    make: Callable[[], nn.Module],
+    batches: Callable[[], tuple[Tensor, Tensor]],
+    seconds: float,
+    polish: tuple[Tensor, Tensor] | None = None,
+) -> nn.Module:
+    """Train on batches, (inputs, values), for so many seconds of computing, in the dtype of the batches.
+
+    By Adam, its rate falling along a cosine to zero at the end. If there are samples for a polish, the second half of
+    the time goes to L-BFGS on those.
+    """
+    torch.manual_seed(0)
+    model = make().to(batches()[0].dtype)
+    optimiser = torch.optim.Adam(model.parameters(), lr=RATE_WITHIN)
+    began, share = time.process_time(), seconds / 2 if polish else seconds
+    while (spent := time.process_time() - began) < share:
+        for group in optimiser.param_groups:
+            group["lr"] = RATE_WITHIN * (1 + np.cos(np.pi * spent / share)) / 2
+        inputs, values = batches()
+        optimiser.zero_grad()
+        nn.functional.mse_loss(model(inputs), values).backward()
+        optimiser.step()
+    if polish:
+        fine = torch.optim.LBFGS(
+            model.parameters(), max_iter=ROUND, history_size=50, line_search_fn="strong_wolfe", **NEVER_CONTENT
+        )
+
+        def closure() -> Any:
+            fine.zero_grad()
+            loss = nn.functional.mse_loss(model(polish[0]), polish[1])
+            loss.backward()
+            return loss
+
+        while time.process_time() - began < seconds:
+            fine.step(closure)
+    return model.eval()
 
 
 def recipe(samples: int, fresh: int, epochs: int) -> str:

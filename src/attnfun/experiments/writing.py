@@ -21,13 +21,14 @@ def page(experiment: Experiment, result: Result, quick: bool) -> str:
     """The Markdown text, which refers to the pictures."""
     how = "quick mode: fewer and smaller networks, less time for proofs" if quick else "full mode"
     made = (
-        f"Made by `attnfun reproduce {experiment.name}{' --quick' * quick}` ({how}); attnfun {__version__}, "
-        f"NumPy {np.__version__}, Python {platform.python_version()}."
+        f"Made by `{experiment.command(quick)}` ({how}); attnfun {__version__}, NumPy {np.__version__}, "
+        f"Python {platform.python_version()}."
     )
     parts = [f"# {experiment.title}", result.text, made]
     parts += [f"![{picture.title}]({experiment.name}/{picture.name}.png)" for picture in result.pictures]
     for table in result.tables:
-        parts += [f"## {table.title}", table.markdown()] + [table.notes] * bool(table.notes)
+        shown = table.markdown() if table.whole else f"[As CSV]({experiment.name}/{table.name}.csv)."
+        parts += [f"## {table.title}", shown] + [table.notes] * bool(table.notes)
     return "\n\n".join(parts) + "\n"
 
 
