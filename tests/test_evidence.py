@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from attnfun.experiments.evidence.contestants import CONTESTANTS, OURS, Contesta
 from attnfun.experiments.evidence.experiment import Evidence, Totals
 from attnfun.experiments.evidence.problem import Problem, problems
 
-ROOT = Path(__file__).parent.parent
 LINE = Problem("line", "2*tanh(3*x)", {"x": (0.0, 1.0)})
 PLANE = Problem("plane", "exp(-x*y)", {"x": (-1.0, 1.0), "y": (0.0, 2.0)})
 CHEAP = ("attnfun", "Chebyshev", "AAA", "cubic spline", "RBF (SciPy)")
@@ -127,10 +125,3 @@ def test_files_of_functions_are_read_or_refused(tmp_path):
     path.write_text("title,text\n")
     with pytest.raises(InputError, match="columns name, formula and domain"):
         problems(path)
-
-
-def test_the_table_in_the_readme_is_the_one_of_the_results():
-    found = contest.read((ROOT / "benchmarks" / "results" / "evidence" / "entries.csv").read_text())
-    page = (ROOT / "README.md").read_text()
-    assert verdict.readme(found) in page, "run: python benchmarks/evidence.py --readme"
-    assert verdict.placed(page, verdict.readme(found)) == page
