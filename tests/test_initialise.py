@@ -206,3 +206,13 @@ def test_a_tolerance_that_the_layer_cannot_keep_is_an_error():
     with pytest.raises(af.ToleranceNotMet, match="in a layer of this size; got"):
         af.init_(layer, product("float64"), eps=1e-4)
     assert all(torch.equal(weight, before[name]) for name, weight in layer.named_parameters())
+
+
+@pytest.mark.parametrize("construction", ["spectral", "circuit"])
+def test_every_way_to_prove_counts_how_scores_are_scaled(construction):
+    roundings = []
+    for embed in (16, 4, 8):  # exactly; by a root of a power of four; by an irrational number
+        layer = random_layer(torch.float32, embed_dim=embed, num_heads=1)
+        placed = af.init_(layer, "cos(2*x)", {"x": (0, 1)}, 0.05, construction=construction)
+        roundings.append(placed.certificate.parts["rounding"])
+    assert roundings[0] < roundings[1] < roundings[2]

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..network import Affine, Attention, Network, Softmax
-from ..network.layers import EXACT, Layer, scaling_roundings
+from ..network.layers import Layer, scaling_roundings
 
 
 def with_banks(network: Network) -> Network:
@@ -45,18 +45,5 @@ def _as_bank(scores: Attention, values: Affine) -> list[Layer]:
         memory=memory,
     )
     behind = Affine(np.eye(outputs)[None], values.constant, values.left)
-    return [_as_stocked(replace(scores, output=joined, output_bias=np.zeros(size)), scores), bank, behind]
-
-
-def _as_stocked(layer: Attention, stocked: Attention) -> Attention:
-    """The layer with empty features, if that is what it takes to be scaled no more exactly than the other."""
-    if scaling_roundings(layer) >= scaling_roundings(stocked):
-        return layer
-    room = ((0, 0), (0, 0), (0, EXACT + 1 - layer.key.shape[2]))
-    return replace(
-        layer,
-        query=np.pad(layer.query, room),
-        query_bias=np.pad(layer.query_bias, room[1:]),
-        key=np.pad(layer.key, room),
-        key_bias=np.pad(layer.key_bias, room[1:]),
-    )
+    scaling = scaling_roundings(scores)  # with another output map, heads of stock attention may have another size
+    return [replace(scores, output=joined, output_bias=np.zeros(size), scaling=scaling), bank, behind]

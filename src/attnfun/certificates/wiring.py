@@ -17,7 +17,7 @@ Equal heads on equal ranges are proved once. Cost: one proof in one variable for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf, nextafter
 from typing import Any
 
@@ -28,6 +28,7 @@ from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.forms import Forms
 from ..network import Attention, Network
+from ..network.layers import scaling_roundings
 from ..network.reference import run
 from ..targets import Target, Unanswerable
 from ..targets.circuits import Circuit, Unit
@@ -168,7 +169,8 @@ class _Walk:
     def prove(self, bank: Network, number: int, shift: float, off: float) -> _Proof:
         """The distance of a bank from its unit, on the range of the unit's argument and `off` beyond."""
         unit = self.circuit.units[number]
-        key = (unit.function, unit.low, unit.high, shift, off, *(array.tobytes() for array in _arrays(bank)))
+        scaling, arrays = _numbers(bank)
+        key = (unit.function, unit.low, unit.high, shift, off, scaling, *(array.tobytes() for array in arrays))
         if key not in self.proofs:
             claim = _claim(unit, shift, off)
             largest = float(np.abs(bank.attention[0].values()).max())
@@ -196,24 +198,19 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
     """One head as a network of one variable, the feature it reads: the same operations on the same numbers."""
     used = np.flatnonzero((layer.key[number] != 0).any(axis=1) | (layer.value[number] != 0).any(axis=1))
     one = slice(number, number + 1)
-    return Network(
-        (
-            Attention.of(
-                query=layer.query[one, feature : feature + 1],
-                query_bias=layer.query_bias[one],
-                key=layer.key[one][:, used],
-                key_bias=layer.key_bias[one],
-                value=layer.value[one][:, used],
-                value_bias=layer.value_bias[one],
-                output=np.ones((1, 1, 1)),
-                memory=layer.memory[:, used],
-            ),
-        ),
-        1,
-        dtype,
+    head = Attention.of(
+        query=layer.query[one, feature : feature + 1],
+        query_bias=layer.query_bias[one],
+        key=layer.key[one][:, used],
+        key_bias=layer.key_bias[one],
+        value=layer.value[one][:, used],
+        value_bias=layer.value_bias[one],
+        output=np.ones((1, 1, 1)),
+        memory=layer.memory[:, used],
     )
+    return Network((replace(head, scaling=scaling_roundings(layer)),), 1, dtype)
 
 
-def _arrays(bank: Network) -> list[Floats]:
+def _numbers(bank: Network) -> tuple[int, list[Floats]]:
     (layer,) = bank.attention
-    return [layer.query, layer.query_bias, layer.keys(), layer.values()]
+    return layer.scaling, [layer.query, layer.query_bias, layer.keys(), layer.values()]
