@@ -24,6 +24,7 @@ coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
 
 lens: $(VENV)/lens ## tests that need transformer-lens and transformers, which are large
 	$(BIN)/pytest tests/test_lens.py tests/test_huggingface.py
+	$(BIN)/pytest tests/test_zoo.py -k transformer_lens
 
 docs: $(VENV)/dev ## the documentation as a site, in out/site; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

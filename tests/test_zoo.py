@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
+from typer.testing import CliRunner
 
 import attnfun as af
 from attnfun.backends.standalone.residual_model import ResidualNetwork
+from attnfun.cli import app
+from attnfun.zoo import folder, scoring
+from attnfun.zoo.answers import Answers
+from attnfun.zoo.catalogue import CATALOGUE
 from attnfun.zoo.learners import Sizes, descent, ridge, specimen_of
 
 RNG = np.random.default_rng
@@ -203,3 +214,156 @@ def test_unknown_disguises_are_refused(circuit):
     with pytest.raises(af.InputError, match="disguises are split, scale, permute, rotate, noise; got 'hat'"):
         af.zoo.disguise(circuit, ["rotate", "hat"])
     assert af.zoo.disguise(circuit, []) is circuit
+
+
+def attnfun(*arguments):
+    return CliRunner().invoke(app, ["zoo", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("zoo") / "set"
+    done = attnfun(path, "--quick", "--seed", 3, "--json")
+    assert done.exit_code == 0
+    assert set(json.loads(done.stdout)) == {name for name, entry in CATALOGUE.items() if entry.quick}
+    return path
+
+
+def test_a_folder_holds_what_its_manifest_says(written, tmp_path):
+    manifest = json.loads((written / "manifest.json").read_text())
+    assert manifest["seed"] == 3
+    for name, known in manifest["models"].items():
+        assert known["plain"]["status"] == "proved"
+        assert known["error"]["status"] == "measured"
+        assert known["error"]["largest_found"] <= known["plain"]["bound"]
+        assert af.load(written / name / "network.safetensors").certificate.bound == known["plain"]["bound"]
+    assert json.loads(attnfun(written, "--check", "--json").stdout)["files"] == len(manifest["sha256"])
+    copy = tmp_path / "copy"
+    shutil.copytree(written, copy)
+    weights = copy / "gate" / "model.weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    (copy / "sine" / "truth.json").unlink()
+    (copy / "more.txt").write_text("more")
+    wrong = "sine/truth.json is missing; more.txt is not in the manifest; gate/model.weights.safetensors has changed"
+    with pytest.raises(af.FileFormatError, match=wrong):
+        folder.check(copy)
+
+
+def test_equal_seeds_write_equal_files(written, tmp_path):
+    folder.write(tmp_path / "again", names=["product"], seed=7)
+    first = json.loads((tmp_path / "again" / "manifest.json").read_text())["sha256"]
+    folder.write(tmp_path / "same", names=["product"], seed=7)
+    assert json.loads((tmp_path / "same" / "manifest.json").read_text())["sha256"] == first
+    folder.write(tmp_path / "plain", names=["product"], disguises=())
+    known = json.loads((tmp_path / "plain" / "manifest.json").read_text())["models"]["product"]
+    assert known["error"]["status"] == "proved"
+
+
+def test_folders_and_names_that_cannot_be_used_are_refused(written, tmp_path):
+    with pytest.raises(af.InputError, match=r"new or empty folder; got .*Name another one"):
+        folder.write(written, quick=True)
+    with pytest.raises(af.InputError, match=r"models of the zoo are sine,.*got 'unicorn'"):
+        folder.write(tmp_path / "new", names=["unicorn"])
+    with pytest.raises(af.InputError, match=r"disguises are"):
+        folder.write(tmp_path / "new", names=["product"], disguises=["hat"])
+    with pytest.raises(af.FileFormatError, match="written by attnfun zoo"):
+        folder.check(tmp_path)
+    (tmp_path / "manifest.json").write_text(json.dumps({"format": 1, "models": {}, "sha256": {"../x": "0"}}))
+    with pytest.raises(af.FileFormatError, match="inside its folder"):
+        folder.check(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]  # nothing half-written
+
+
+def test_the_models_run_where_attnfun_is_not(written):
+    answers = Answers.read(written / "gate")
+    code = (
+        "import sys; sys.modules['attnfun'] = None\nimport model, torch\nfrom safetensors.torch import load_file\n"
+        "points = load_file('tasks.safetensors')['points']\nprint(model.load()(points).tolist())"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=written / "gate", capture_output=True, text=True, check=True)
+    assert np.abs(np.array(json.loads(done.stdout)) - answers.outputs[:, 0]).max() < 1e-4
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformer_lens") is None, reason="transformer-lens is not installed")
+@pytest.mark.filterwarnings("ignore")
+def test_the_models_run_in_transformer_lens(written):
+    from attnfun.backends.standalone import lens_model
+
+    for name in ("gate", "clips"):
+        answers = Answers.read(written / name)
+        lens = lens_model.load(written / name / "model.weights.safetensors")
+        points = answers.points.reshape(len(answers.points), *lens.description["point_shape"])
+        values, cache = lens.run_with_cache(points)
+        assert np.abs(values.detach().numpy().reshape(answers.outputs.shape) - answers.outputs).max() < 1e-3
+        for carrier in answers.carriers:
+            stream = cache[f"blocks.{carrier.last}.hook_resid_post"].detach().numpy()
+            assert np.abs(carrier.read(stream) - answers.values[carrier.register]).max() < 1e-3
+
+
+def test_right_claims_score_one_and_random_ones_chance(written, tmp_path):
+    perfect, guesses = dict[str, object](), list[dict[str, scoring.Score]]()
+    for name in json.loads((written / "manifest.json").read_text())["models"]:
+        perfect[name] = scoring.perfect_claims(Answers.read(written / name))
+    for each in scoring.score(written, perfect).values():
+        assert all(np.isclose(value, 1.0) for value in each.measures.values())
+        assert set(each.covered.values()) == {1.0}
+    answers = Answers.read(written / "gate")
+    for seed in range(60):
+        guesses.append({"gate": scoring.score_model(answers, scoring.random_claims(answers, RNG(seed)))})
+    mean = {m: np.mean([guess["gate"].measures[m] for guess in guesses]) for m in scoring.MEASURES}
+    assert abs(mean["AUROC"] - 0.5) < 0.04
+    assert mean["prediction"] == 0
+    assert mean["cosine"] < 0.25  # √(2/(π D)) is 0.14 for D = 31, and some registers have two directions
+    (tmp_path / "claims.json").write_text(json.dumps(perfect))
+    assert "| mean | 1.000 |" in attnfun("score", written, tmp_path / "claims.json").stdout
+    said = json.loads(attnfun("score", written, tmp_path / "claims.json", "--json").stdout)
+    assert said["gate"]["measures"]["recall"] == 1
+
+
+def test_the_measures_are_what_they_say(written):
+    answers = Answers.read(written / "gate")
+    (right, *_), carrier = answers.computed_by["exp(-x**2)"], answers.carriers[0]
+    wrong = next(head for head in answers.heads if head not in answers.computed_by["exp(-x**2)"])
+    named = {f"{right[0]}.{right[1]}": 1.0, f"{wrong[0]}.{wrong[1]}": 0.9}
+    found = scoring.score_model(answers, {"heads": {"exp(-x**2)": named}}).measures
+    assert found["precision"] == 0.5
+    assert found["recall"] == 1 / len(answers.computed_by["exp(-x**2)"])
+    across = np.zeros_like(carrier.direction)
+    across[0], across[1] = -carrier.direction[1], carrier.direction[0]
+    mixed = carrier.direction + across / np.linalg.norm(across)
+    claim = {"after": carrier.first, "row": carrier.row, "direction": mixed.tolist()}
+    found = scoring.score_model(answers, {"directions": {carrier.register: claim}}).measures
+    assert np.isclose(found["cosine"], np.sqrt(0.5))
+    elsewhere = {**claim, "row": carrier.row + 1}
+    assert scoring.score_model(answers, {"directions": {carrier.register: elsewhere}}).measures["cosine"] == 0
+    half = (answers.outputs + answers.effects["max(x, y)"]) / 2
+    found = scoring.score_model(answers, {"interventions": {"max(x, y)": half.tolist()}}).measures
+    assert np.isclose(found["prediction"], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"unicorn": {}}, "claims must be about sine"),
+        ({"gate": []}, "must be an object"),
+        ({"gate": {"guesses": {}}}, "claims have the parts"),
+        ({"gate": {"heads": {"nothing": {}}}}, "registers of this model are"),
+        ({"gate": {"working": {"9.9": 1}}}, "heads are called 0.0 to"),
+        ({"gate": {"working": {"0.0": "much"}}}, "importances must be finite numbers"),
+        ({"gate": {"working": {"0.0": float("nan")}}}, "importances must be finite numbers"),
+        ({"gate": {"directions": {"output": {"after": 0}}}}, "after, row and direction"),
+        ({"gate": {"directions": {"output": {"after": 0, "row": 0, "direction": [1]}}}}, "a direction must be finite"),
+        ({"gate": {"interventions": {"output": [1, 2]}}}, "outputs after an intervention must be finite"),
+    ],
+)
+def test_claims_that_cannot_be_read_are_refused(written, claims, reason):
+    with pytest.raises(af.InputError, match=reason):
+        scoring.score(written, claims)
+
+
+def test_the_command_refuses_what_it_does_not_understand(written, tmp_path):
+    for arguments in (("score", written), (written, "more")):
+        assert isinstance(attnfun(*arguments).exception, af.InputError)
+    (tmp_path / "claims.json").write_text("[]")
+    assert isinstance(attnfun("score", written, tmp_path / "claims.json").exception, af.FileFormatError)

@@ -219,6 +219,46 @@ def reproduce(
 
 
 @app.command()
+def zoo(
+    words: Annotated[list[str], typer.Argument(metavar="DIR | score DIR CLAIMS", help="Write a folder, or score.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Only the small models: seconds.")] = False,
+    model: Annotated[list[str] | None, typer.Option(help="A model by name (repeat); all if none.")] = None,
+    disguise: Annotated[
+        str, typer.Option(help="split, scale, permute, rotate, noise, separated by commas; or none.")
+    ] = "split,scale,permute,rotate",
+    seed: Annotated[int, typer.Option(min=0, help="Of disguises and points.")] = 0,
+    check: Annotated[bool, typer.Option("--check", help="Check the sums of a folder instead of writing one.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write models with a known mechanism and the truth about them, check such a folder, or score claims about it."""
+    from attnfun.zoo import catalogue, folder, scoring
+
+    if words[0] == "score" and len(words) == 3:
+        scores = scoring.score(Path(words[1]), scoring.read_claims(Path(words[2])))
+        as_dicts = {name: each.as_dict() for name, each in scores.items()}
+        _print(as_dicts if as_json else scoring.table(scores))
+        return
+    if len(words) != 1:
+        raise af.InputError("a folder, or: score, a folder and a file of claims, must be named", got=" ".join(words))
+    path = Path(words[0])
+    if check:
+        count = folder.check(path)
+        _print({"files": count} if as_json else f"{path}: all {count} files are as the manifest says")
+        return
+    disguises = [] if disguise == "none" else disguise.split(",")
+    with Progress(console=notes, transient=True) as bar:
+        task = bar.add_task("", total=len(catalogue.chosen(model or [], quick)))
+
+        def tell(name: str) -> None:
+            bar.update(task, description=name)
+            bar.advance(task)
+
+        manifest = folder.write(path, names=model or [], quick=quick, seed=seed, disguises=disguises, tell=tell)
+    titles = "\n".join(f"{path / name}: {known['title']}" for name, known in manifest["models"].items())
+    _print(manifest["models"] if as_json else titles)
+
+
+@app.command()
 def lab(
     port: Annotated[int, typer.Option(help="Where the page is served, on this machine only.")] = 7860,
     seconds: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 60.0,
