@@ -20,6 +20,7 @@ from attnfun.backends.standalone.residual_model import ResidualNetwork
 from attnfun.cli import app
 from attnfun.zoo import folder, scoring
 from attnfun.zoo.answers import Answers
+from attnfun.zoo.baselines import BASELINES, read_outs
 from attnfun.zoo.catalogue import CATALOGUE
 from attnfun.zoo.learners import Sizes, descent, ridge, specimen_of
 
@@ -152,6 +153,14 @@ def test_learners_run_their_algorithm(learner):
     assert all(model.truth.where(register.name) for register in model.truth.registers)
 
 
+def test_a_map_of_each_token_alone_is_known_token_by_token():
+    box = af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0))
+    net = af.compile(lambda X: X[..., :1] * X[..., 1:], box, 0.01, construction="circuit")
+    model = af.zoo.specimen(net)
+    assert_truthful(model, model.sample(8, RNG(11)), ["output[1]"])
+    assert [model.truth.where(f"output[{row}]")[0].row for row in range(2)] == [0, 1]
+
+
 def test_a_learner_in_the_zoo_is_the_learner(learner):
     rng = RNG(10)
     X, y, asked = rng.normal(size=(4, 2)), rng.normal(size=4), rng.uniform(-1, 1, size=(1, 2))
@@ -214,6 +223,9 @@ def test_unknown_disguises_are_refused(circuit):
     with pytest.raises(af.InputError, match="disguises are split, scale, permute, rotate, noise; got 'hat'"):
         af.zoo.disguise(circuit, ["rotate", "hat"])
     assert af.zoo.disguise(circuit, []) is circuit
+    single = af.zoo.specimen(af.compile("sin(x)", {"x": (-1, 1)}, 0.01, dtype="float32"))
+    with pytest.raises(af.InputError, match="measured in float64; got float32"):
+        af.zoo.disguise(single, ["rotate"])
 
 
 def attnfun(*arguments):
@@ -352,7 +364,11 @@ def test_the_measures_are_what_they_say(written):
         ({"gate": {"working": {"9.9": 1}}}, "heads are called 0.0 to"),
         ({"gate": {"working": {"0.0": "much"}}}, "importances must be finite numbers"),
         ({"gate": {"working": {"0.0": float("nan")}}}, "importances must be finite numbers"),
-        ({"gate": {"directions": {"output": {"after": 0}}}}, "after, row and direction"),
+        ({"gate": {"directions": {"output": {"after": 0}}}}, "after, row .* and direction"),
+        (
+            {"gate": {"directions": {"output": {"after": [0], "row": 0, "direction": [1]}}}},
+            "after, row .* and direction",
+        ),
         ({"gate": {"directions": {"output": {"after": 0, "row": 0, "direction": [1]}}}}, "a direction must be finite"),
         ({"gate": {"interventions": {"output": [1, 2]}}}, "outputs after an intervention must be finite"),
     ],
@@ -367,3 +383,17 @@ def test_the_command_refuses_what_it_does_not_understand(written, tmp_path):
         assert isinstance(attnfun(*arguments).exception, af.InputError)
     (tmp_path / "claims.json").write_text("[]")
     assert isinstance(attnfun("score", written, tmp_path / "claims.json").exception, af.FileFormatError)
+
+
+def test_baselines_make_claims_that_are_better_than_chance(circuit):
+    hidden = af.zoo.disguise(circuit, folder.USUAL, seed=2)
+    answers = Answers.of(hidden, 64, seed=0)
+    scores = {n: scoring.score_model(answers, method(hidden, answers)).measures for n, method in BASELINES.items()}
+    assert all(0.7 < found["AUROC"] <= 1 for found in scores.values())
+    assert scores["read-out"]["cosine"] > 0.8
+    assert scores["read-out"]["prediction"] > 0.9
+    assert 0 <= scores["patching"]["prediction"] < scores["read-out"]["prediction"]
+    truth = hidden.truth.where("exp(-x**2)")[0]
+    found = read_outs(hidden, answers)["exp(-x**2)"]
+    assert (found.after, found.row) == (truth.first, truth.row)
+    assert np.abs(found(hidden.streams(answers.points)[found.after + 1]) - answers.values["exp(-x**2)"]).max() < 1e-3

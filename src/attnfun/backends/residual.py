@@ -122,9 +122,12 @@ class Residual:
 
     def streams(self, X: Floats, edit: Edit | None = None) -> Iterator[Floats]:
         """The stream before block 0 and behind every block, (B, T, D) each; `edit` may change what goes on."""
-        stream = self.embedded(X)
-        for number in range(-1, len(self.blocks)):
-            if number > ENTRY:
+        return self.onwards(self.embedded(X), ENTRY, edit)
+
+    def onwards(self, stream: Floats, after: int, edit: Edit | None = None) -> Iterator[Floats]:
+        """The stream behind block `after`, which is given, and behind every later one."""
+        for number in range(after, len(self.blocks)):
+            if number > after:
                 stream = self.blocks[number](stream)
             stream = stream if edit is None else edit(number, stream)
             yield stream

@@ -62,6 +62,8 @@ def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
             raise InputError(f"disguises are {', '.join(DISGUISES)}", got=repr(name))
     if not chosen:
         return model
+    if model.residual.dtype != "float64":
+        raise InputError("models are disguised and measured in float64", got=model.residual.dtype)
     rng = np.random.default_rng(seed)
     if not model.disguises:
         model = _fit(model, model.sample(POINTS, rng))

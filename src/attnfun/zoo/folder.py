@@ -1,11 +1,13 @@
 """The zoo as a folder: a benchmark set with a manifest, written in one step and checked by its sums.
 
-manifest.json                what there is, versions, seed, and the SHA-256 of every other file
-NAME/model.weights.safetensors   the weights, without a word on what they do
-NAME/model.py                the model in PyTorch: `load()`
-NAME/lens.py                 the model in TransformerLens: `load("model.weights.safetensors")`
-NAME/network.safetensors     the compiled network before any disguise, with its certificate (not for learners)
-NAME/tasks.*, NAME/truth.*   see `answers.py`
+    manifest.json                    what there is, versions, seed, and the SHA-256 of every other file
+    NAME/model.weights.safetensors   the weights, without a word on what they do
+    NAME/model.py                    the model in PyTorch: `load()`
+    NAME/lens.py                     the model in TransformerLens: `load("model.weights.safetensors")`
+    NAME/network.safetensors         the compiled network before any disguise, with its certificate
+    NAME/tasks.*, NAME/truth.*       see `answers.py`
+
+Learners are made for the zoo, not compiled: they have no `network.safetensors`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from .disguise import MEASURED, disguise
 from .specimen import Specimen
 
 FORMAT = 1
-POINTS = 64
+POINTS = 128
 """Points of the tables of a model."""
 USUAL = ("split", "scale", "permute", "rotate")
 """Disguises if none are named: those that leave the function alone."""
@@ -69,7 +71,7 @@ def write(
             "seed": seed,
             "disguises": list(disguises),
             "models": models,
-            "sha256": {str(path.relative_to(beside).as_posix()): digest(path) for path in sorted(beside.rglob("*.*"))},
+            "sha256": {str(path.relative_to(beside).as_posix()): digest(path) for path in _files(beside)},
         }
         (beside / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
         if folder.exists():
@@ -123,6 +125,10 @@ def _write_model(folder: Path, model: Specimen, net: Compiled | None, plain: Spe
     }
 
 
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def digest(path: Path) -> str:
     """The SHA-256 of a file."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -146,7 +152,7 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 def check(folder: Path) -> int:
     """How many files there are, if each is what the manifest says and nothing is missing or added; else an error."""
     sums: dict[str, str] = manifest_of(folder)["sha256"]
-    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.is_file()} - {"manifest.json"}
+    there = {path.relative_to(folder).as_posix() for path in _files(folder)} - {"manifest.json"}
     wrong = [f"{name} is missing" for name in sorted(sums.keys() - there)]
     wrong += [f"{name} is not in the manifest" for name in sorted(there - sums.keys())]
     wrong += [f"{name} has changed" for name in sorted(sums.keys() & there) if digest(folder / name) != sums[name]]

@@ -58,12 +58,15 @@ class Score:
 
 
 def table(scores: Mapping[str, Score]) -> str:
-    """Scores as a Markdown table, means over the models in the last row."""
-    rows = [(name, each.measures) for name, each in scores.items()]
-    mean = {m: [known[m] for _, known in rows if m in known] for m in MEASURES}
+    """Scores as a Markdown table, means over the models in the last row; `claimed` is the part that was claimed."""
+    columns = [*MEASURES, "claimed"]
+    rows = [
+        (n, {**each.measures, "claimed": float(np.mean(list(each.covered.values())))}) for n, each in scores.items()
+    ]
+    mean = {m: [known[m] for _, known in rows if m in known] for m in columns}
     rows.append(("mean", {m: float(np.mean(values)) for m, values in mean.items() if values}))
-    lines = [["model", *MEASURES], ["---"] * (1 + len(MEASURES))]
-    lines += [[name, *(f"{known[m]:.3f}" if m in known else "" for m in MEASURES)] for name, known in rows]
+    lines = [["model", *columns], ["---"] * (1 + len(columns))]
+    lines += [[name, *(f"{known[m]:.3f}" if m in known else "" for m in columns)] for name, known in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -140,7 +143,9 @@ def auroc(sizes: Floats, is_right: npt.NDArray[np.bool_]) -> float:
 
 def _direction(answers: Answers, register: str, claim: Any, found: dict[str, list[float]]) -> None:
     wanted = {"after", "row", "direction"}
-    _check(isinstance(claim, Mapping) and claim.keys() == wanted, "a direction has after, row and direction", claim)
+    whole = isinstance(claim, Mapping) and claim.keys() == wanted
+    whole = whole and all(isinstance(claim[name], int) for name in ("after", "row"))
+    _check(whole, "a direction has after, row (whole numbers) and direction", claim)
     width = answers.carriers[0].direction.size
     direction = _numbers(claim["direction"], (width,), "a direction")
     size = np.linalg.norm(direction)

@@ -100,14 +100,14 @@ def _said(register: Register) -> str:
 def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
     """A compiled network with the truth about it.
 
-    Networks of the construction `circuit` have a register for every step of the formula; of all others the inputs and
-    outputs are known, and the heads that look the outputs up.
+    Networks of the construction `circuit` that hold everything in one token have a register for every step of the
+    formula; of all others the inputs and outputs are known, and the heads that write the outputs.
     """
     residual, target = residual_of(net.network), net.certificate.claim.target
     if target is None:
         raise InputError("the truth about a network is that of its target, which must be there", got=repr(net))
     program: Program
-    if net.construction == "circuit":
+    if net.construction == "circuit" and residual.data_tokens == 1:
         program = Steps(target.circuit(), net.domain.axes)
         sites = of_steps(net.network, residual, program)
     else:
