@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import attnfun as af
 from attnfun import constructions
 from attnfun.cli import app
 from attnfun.errors import InputError, MissingExtra
@@ -108,3 +109,46 @@ def test_training_learns_what_it_is_shown_and_leaves_threads_alone():
     checks = np.linspace(-1, 1, 101)
     assert trained_head(np.tanh, 2, checks) < 1e-3
     assert torch.get_num_threads() == before
+
+
+def test_training_goes_on_from_where_it_says():
+    import torch
+
+    from attnfun.experiments.training import course, masks_held, perturbed, randomised
+
+    module = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1).to_torch()
+    before = [weight.detach().clone() for weight in module.parameters()]
+
+    def distances(model):
+        pairs = zip(model.parameters(), before, strict=True)
+        return [float((weight.detach() - old).norm() / (1e-9 + old.norm())) for weight, old in pairs if old.numel()]
+
+    assert distances(perturbed(module, 0.0, 0)) == distances(module) == [0.0] * len(before)
+    noisy, again, random = perturbed(module, 0.01, 1), perturbed(module, 0.01, 1), randomised(module, 1)
+    assert distances(noisy) == distances(again)
+    assert 0.005 < max(distances(noisy)) < 0.02 < 0.5 < max(distances(random))
+    checks = torch.linspace(-1, 1, 50, dtype=torch.float64)
+
+    def batch(rng):
+        points = torch.tensor(rng.uniform(-1, 1, 50))
+        return points, 0.5 * points
+
+    def error(model):
+        with torch.no_grad():
+            return float((model(checks) - 0.5 * checks).abs().max())
+
+    started = error(random)
+    errors = course(random, batch, error, 1e-2, (0, 60), 0)
+    assert errors[0] == started > 2 * errors[1]
+    assert course(perturbed(module, 0.0, 0), batch, error, 1e200, (0, 3), 0)[-1] == np.inf
+    assert distances(module) == [0.0] * len(before)
+
+    learner = af.incontext.KernelRegression().fit([[0.0], [1.0]], [0.0, 1.0])
+    model = masks_held(learner.to_torch())
+    kept = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    prompt = torch.tensor(learner.prompt([[0.0], [1.0]], [0.0, 1.0], [[0.3]]))[None]
+    course(model, lambda rng: (prompt, torch.zeros(1, 3, 1)), lambda model: 0.0, 1e-2, (0, 2), 0)
+    changed = {name: weight.detach() != kept[name] for name, weight in model.named_parameters()}
+    assert any(part.any() for part in changed.values())
+    for name, weight in kept.items():
+        assert not changed[name][weight.abs() > 1000].any()

@@ -133,15 +133,18 @@ def test_vectors_and_networks_of_two_heads_and_formulas_fit_too():
     assert np.abs(again - wanted).max() <= placed.certificate.bound  # both live in one layer
 
 
-def test_rows_of_memory_can_be_appended_to_data_for_self_attention():
-    layer = random_layer(embed_dim=32, num_heads=2, batch_first=True, add_bias_kv=True)
+@pytest.mark.parametrize("own_token", [True, False])
+def test_rows_of_memory_can_be_appended_to_data_for_self_attention(own_token):
+    layer = random_layer(embed_dim=32, num_heads=2, batch_first=True, add_bias_kv=own_token)
     placed = af.init_(layer, product("float64"), flag=1, heads=[1])
     points, queries = asked(placed)
     queries[:, 1] = 0.0
-    batch = queries[None]  # (B, n, E)
-    rows = torch.cat([batch, placed.keys[None]], dim=1)
-    out = layer(rows, rows, rows)[0][:, : batch.shape[1], placed.writes].detach().numpy().ravel()
-    assert np.abs(out - np.sin(3 * points[:, 0]) * points[:, 1]).max() <= placed.certificate.bound
+    rows = torch.cat([queries, placed.keys])[None]  # (1, n + M, E)
+    for training in (True, False):  # PyTorch has a fast path of its own for layers in evaluation mode
+        layer.train(training)
+        with torch.no_grad():
+            out = layer(rows, rows, rows)[0][0, : len(points), placed.writes[0]].numpy()
+        assert np.abs(out - np.sin(3 * points[:, 0]) * points[:, 1]).max() <= placed.certificate.bound
     assert any("512" in assumption for assumption in placed.certificate.assumptions)
     assert "append" in str(placed)
 

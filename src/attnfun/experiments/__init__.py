@@ -17,6 +17,7 @@ from pathlib import Path
 from ..errors import InputError, MissingExtra
 from .base import Experiment, Result, Step, Table, quietly
 from .circuit import Circuit
+from .fine_tuning import FineTuning
 from .incontext import InContext
 from .max_affine import MaxAffine
 from .one_head import OneHead, OneHeadLp
@@ -48,6 +49,7 @@ REGISTRY: dict[str, Experiment] = {
         Subspace(),
         Regression(),
         InContext(),
+        FineTuning(),
         Tasks(),
         Resources(),
     )

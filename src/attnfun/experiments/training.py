@@ -1,8 +1,8 @@
 """Trained baselines: the papers' architectures with all weights free. The only training there is in this package.
 
 Everybody who compares a construction with training calls `fitted` (one layer, two layers, by Adam on samples),
-`within` (any module, for so many seconds) or `trained_head` (one softmax head of one variable, by Adam and L-BFGS in
-float64, from a good start).
+`within` (any module, for so many seconds), `course` (any module from where it is, by Adam on fresh samples) or
+`trained_head` (one softmax head of one variable, by Adam and L-BFGS in float64, from a good start).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ except ImportError:
 Floats = npt.NDArray[np.float64]
 
 FEATURES, BATCH, RATE = 32, 32, 1e-3
+MASK = 2.0**10
+"""Weights beyond this are there for masks."""
 ADAM, LBFGS = 500, 200
 """Steps for one head."""
 FIRST = 3.0
@@ -179,6 +182,85 @@ def recipe(samples: int, fresh: int, epochs: int) -> str:
         f"Adam, {epochs} epochs, batches of {BATCH}, lr {RATE:g}, {samples} samples, {FEATURES} features; errors on "
         f"{fresh} fresh samples"
     )
+
+
+Batch = Callable[[np.random.Generator], tuple[Tensor, Tensor]]
+"""Makes inputs and what is wanted for them."""
+
+
+@_one_thread()
+def course(
+    model: nn.Module, batch: Batch, error: Callable[[nn.Module], float], rate: float, marks: tuple[int, ...], seed: int
+) -> list[float]:
+    """Errors at the marks (steps, the first one 0) of Adam on mean squares over fresh batches; inf once it diverged."""
+    free = [weight for weight in model.parameters() if weight.requires_grad]
+    optimiser, rng, errors = torch.optim.Adam(free, lr=rate), np.random.default_rng(seed), list[float]()
+    for step in range(marks[-1] + 1):
+        if step in marks:
+            with torch.no_grad():
+                found = error(model)
+            errors.append(found if np.isfinite(found) else np.inf)
+        inputs, wanted = batch(rng)
+        optimiser.zero_grad()
+        nn.functional.mse_loss(model(inputs), wanted).backward()
+        optimiser.step()
+    return errors
+
+
+class Rows(nn.Module):
+    """What a module for sequences puts out in some rows, its first feature: (B, N, .) -> (B, k)."""
+
+    def __init__(self, inner: nn.Module, rows: slice) -> None:
+        super().__init__()
+        self.inner, self.rows = inner, rows
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The whole sequence goes in."""
+        return self.inner(tokens)[:, self.rows, 0]
+
+
+def randomised(model: nn.Module, seed: int) -> nn.Module:
+    """A copy with weights as PyTorch draws them for its parts; memory tokens are normal."""
+    torch.manual_seed(seed)
+    model = deepcopy(model)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("memory"):
+                weight.normal_()
+        for part in model.modules():
+            if isinstance(part, nn.MultiheadAttention):
+                part._reset_parameters()
+                part.out_proj.reset_parameters()
+            elif isinstance(part, nn.Linear):
+                part.reset_parameters()
+    return model
+
+
+def perturbed(model: nn.Module, size: float, seed: int) -> nn.Module:
+    """A copy with normal noise on every number, `size` times the root mean square of its tensor."""
+    torch.manual_seed(seed)
+    model = deepcopy(model)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.numel():
+                weight += size * weight.square().mean().sqrt() * torch.randn_like(weight)
+    return model
+
+
+def masks_held(model: nn.Module) -> nn.Module:
+    """The module, with what masks are made of kept: features of heads with keys beyond MASK, and affine maps."""
+    for part in model.modules():
+        if type(part) is nn.Linear:
+            part.requires_grad_(False)
+        elif isinstance(part, nn.MultiheadAttention):
+            packed = part.in_proj_weight is not None
+            key = part.in_proj_weight.chunk(3)[1] if packed else part.k_proj_weight  # (E, e)
+            free = (key.abs().amax(dim=1) < MASK) & (part.in_proj_bias.chunk(3)[1].abs() < MASK)  # (E,)
+            every = torch.cat([free, free, torch.ones_like(free)])
+            for weight in [part.in_proj_weight] if packed else [part.q_proj_weight, part.k_proj_weight]:
+                weight.register_hook(lambda grad, kept=every if packed else free: grad * kept[:, None])
+            part.in_proj_bias.register_hook(lambda grad, kept=every: grad * kept)
+    return model
 
 
 @_one_thread()
