@@ -83,6 +83,16 @@ def test_every_construction_fits_the_architecture(name, compiled):
     expected = reference(net.network, X)
     room = net.certificate.parts.get("rounding", 0.0) + 1e-11 * (1 + np.abs(expected).max())
     assert np.abs(by_formula(net.network, X) - expected).max() <= room
+    if name == "regression":
+        with pytest.raises(af.InputError, match=r"which must be a function; got Samples.*made of data have none"):
+            af.zoo.specimen(net)
+        return
+    model = af.zoo.specimen(net)
+    assert model.farthest(rows) <= net.certificate.bound
+    exact, streams = model.truth.values(rows), model.streams(rows)
+    for carrier in model.truth.carriers:
+        off = np.abs(carrier.read(streams[carrier.last + 1]) - exact[carrier.register]).max()
+        assert off <= 10 * net.certificate.bound
 
 
 def test_no_construction_is_forgotten():

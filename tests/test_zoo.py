@@ -107,6 +107,15 @@ def test_a_product_is_set_as_the_formula_says(circuit):
     assert np.allclose(circuit.truth.intervene("exp(-x**2)", value, rows), expected, atol=1e-13)
 
 
+def test_outputs_that_share_a_step_are_set_together():
+    model = af.zoo.specimen(af.compile("[x*y, x*y + x, x]", SQUARE, 1e-3, construction="circuit"))
+    rows = model.sample(8, RNG(12))
+    assert_truthful(model, rows, ["output[0]", "output[1]"])
+    told = model.truth.intervene("output[0]", 0.5, rows)
+    assert np.allclose(told, np.column_stack([np.full(8, 0.5), 0.5 + rows[:, 0], rows[:, 0]]))
+    assert model.truth.heads("output[2]") == ()
+
+
 def test_heads_are_those_that_make_the_register(circuit):
     rows = circuit.sample(8, RNG(3))
     exact, truth = circuit.truth.values(rows), circuit.truth
@@ -138,7 +147,7 @@ def test_settings_that_the_network_knows_nothing_about_are_refused(circuit):
 
 
 def test_look_ups_and_sequence_maps(look_up, clipped):
-    assert_truthful(look_up, look_up.sample(16, RNG(5)), ["output[0]"])
+    assert_truthful(look_up, look_up.sample(16, RNG(5)), ["output[0]", "output[1]"])
     assert_truthful(clipped, clipped.sample(16, RNG(6)), ["output[1]"])
     assert clipped.truth.where("output[2]")[0].row == 2
     assert look_up.truth.heads("output[0]")

@@ -53,7 +53,7 @@ class Answers:
         """At random points. Each register is set to, or towards, its value at another one of the points."""
         rows, truth = model.sample(count, np.random.default_rng(seed)), model.truth
         exact = truth.values(rows)
-        steps = [r.name for r in truth.registers if r.kind != "input" and truth.where(r.name)]
+        steps = [r.name for r in truth.registers if truth.heads(r.name) and truth.where(r.name)]
         settings, effects = dict[str, Floats](), dict[str, Floats]()
         for name in steps:
             for share in SHARES:

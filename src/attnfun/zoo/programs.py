@@ -91,6 +91,7 @@ class Steps(Program):
     Units that are an operation of the formula bear its text, others their own expression or, if that is long, a number:
     the two squares that make a product, for example. To set an operation that is a sum of several registers means to
     change the *last* of its units by as much as is missing: in `u v = .. + c (square 1 - square 2)` the second square.
+    So it is with outputs; others that depend on the same unit follow.
     """
 
     def __init__(self, circuit: Circuit, axes: tuple[str, ...]) -> None:
@@ -130,7 +131,7 @@ class Steps(Program):
     def run(self, rows: Floats, settings: Settings | None = None) -> dict[str, Floats]:
         """Unit after unit; an argument that leaves the range on which the network knows the unit is an error."""
         settings = settings or {}
-        owned = {self.own(name): name for name in settings if name not in self.outputs}
+        owned = {self.own(name): name for name in settings}
         atoms = np.zeros((len(rows), len(self.atoms)))  # (B, D + K)
         for atom in self.order:
             atoms[:, atom] = rows[:, atom] if atom < rows.shape[1] else self._unit(atom, atoms, bool(settings))

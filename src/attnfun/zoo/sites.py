@@ -70,12 +70,14 @@ def of_outputs(residual: Residual, names: tuple[str, ...]) -> Iterator[Site]:
         X = apply(layer, X)
     values = X.reshape(len(X), -1)  # (1 + n m, outputs)
     slopes = (values[1:] - values[0]).reshape(rows, width, -1)
-    for k, name in enumerate(names):
-        (used,) = np.nonzero(slopes[:, :, k].any(axis=1))
-        if len(used) == 1:
-            read = residual.unembed @ slopes[used[0], :, k]  # (D,)
+    used = slopes.any(axis=1)  # (n, outputs)
+    for row in range(rows):
+        own = np.flatnonzero(used[row] & (used.sum(axis=0) == 1))  # outputs of this row alone
+        reads = residual.unembed @ slopes[row][:, own]  # (D, own)
+        writes = np.linalg.pinv(reads)  # (own, D): each changes one output only, if they are independent
+        for k, read, write in zip(own, reads.T, writes, strict=True):
             last = max(n for n, block in enumerate(residual.blocks) if block.writes[:, read != 0].any())
-            yield Site(name, last, int(used[0]), read, float(values[0, k]), read / (read @ read))
+            yield Site(names[k], last, row, read, float(values[0, k]), write)
 
 
 def of_look_up(residual: Residual, program: LookUp) -> list[Site]:

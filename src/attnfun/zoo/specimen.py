@@ -16,6 +16,7 @@ from ..backends.lens import residual_of
 from ..backends.residual import Edit, Residual
 from ..compiled import Compiled
 from ..errors import InputError
+from ..targets import Unanswerable
 from .programs import LookUp, Program, Register, Steps
 from .sites import of_look_up, of_steps
 from .truth import Truth, established
@@ -104,8 +105,16 @@ def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
     formula; of all others the inputs and outputs are known, and the heads that write the outputs.
     """
     residual, target = residual_of(net.network), net.certificate.claim.target
-    if target is None:
-        raise InputError("the truth about a network is that of its target, which must be there", got=repr(net))
+    try:
+        known = target is not None and len(target.values(net.domain.sample(1, np.random.default_rng(0)))) > 0
+    except Unanswerable:  # samples
+        known = False
+    if target is None or not known:
+        raise InputError(
+            "the truth about a network is that of its target, which must be a function",
+            got=net.name,
+            remedy="Networks made of data have none.",
+        )
     program: Program
     if net.construction == "circuit" and residual.data_tokens == 1:
         program = Steps(target.circuit(), net.domain.axes)

@@ -100,7 +100,7 @@ class Truth:
     def changes(self, register: str) -> tuple[Carrier, ...]:
         """The carriers in which to set a register: all of those that are there first, behind one block."""
         found = self.where(register)
-        if not found or self.program.find(register).kind == "input":
+        if not found or not self.heads(register):
             raise InputError("only registers that heads compute can be set in the stream", got=repr(register))
         return tuple(carrier for carrier in found if carrier.first == found[0].first)
 
