@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import platform
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 import attnfun as af
-from attnfun.zoo.answers import Answers
+from attnfun.zoo.answers import MOST, Answers
 from attnfun.zoo.baselines import BASELINES
 from attnfun.zoo.catalogue import CATALOGUE, chosen, made
 from attnfun.zoo.folder import POINTS, USUAL
@@ -23,6 +24,7 @@ from attnfun.zoo.scoring import MEASURES, Score, perfect_claims, random_claims, 
 
 RESULTS = Path(__file__).parent / "results"
 GUESSES = 20
+WEIGHTS = ("plain", "disguised")
 
 
 def scores(model: af.zoo.Specimen, seed: int) -> dict[str, Score]:
@@ -45,28 +47,17 @@ def gathered(some: list[Score]) -> dict[str, list[float]]:
     return {m: [each.measures[m] for each in some if m in each.measures] for m in MEASURES}
 
 
-def main() -> None:
-    """Write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    found: dict[tuple[str, str, str], Score] = {}
-    names = chosen([], quick)
-    for number, name in enumerate(names):
-        plain, _ = made(name)
-        for how, model in (("plain", plain), ("disguised", af.zoo.disguise(plain, USUAL, number))):
-            for method, each in scores(model, number).items():
-                found[method, how, name] = each
-            sys.stderr.write(f"{name}, {how}\n")
+def page(found: dict[tuple[str, str, str], Score], names: list[str], quick: bool) -> str:
+    """The tables, of the models that are done."""
     methods = list(dict.fromkeys(method for method, _, _ in found))
     titles = ["kind", "method", "weights", *MEASURES]
     lines = [
         "# Explanations of models whose mechanism is known",
         "",
         f"Made by `python benchmarks/zoo.py{' --quick' * quick}`; attnfun {af.__version__}, NumPy {np.__version__}, "
-        f"Python {platform.python_version()}. Disguises: {', '.join(USUAL)}. {POINTS} points a model. The measures are "
-        "those of `attnfun zoo score`: 1 is right, an AUROC of 1/2 is chance. Random claims are told behind which "
-        "block and in which row a register stands.",
+        f"Python {platform.python_version()}. Disguises: {', '.join(USUAL)}. {POINTS} points a model, at most {MOST} "
+        "registers. The measures are those of `attnfun zoo score`: 1 is right, an AUROC of 1/2 is chance. Random "
+        "claims are told behind which block and in which row a register stands.",
         "",
         "## Means over kinds of models",
         "",
@@ -75,17 +66,29 @@ def main() -> None:
     ]
     for kind in dict.fromkeys(CATALOGUE[name].kind for name in names):
         own = [name for name in names if CATALOGUE[name].kind == kind]
-        for method in methods:
-            for how in ("plain", "disguised"):
-                some = [found[method, how, name] for name in own]
-                lines.append(line([kind, method, how], gathered(some)))
+        for method, how in product(methods, WEIGHTS):
+            lines.append(line([kind, method, how], gathered([found[method, how, name] for name in own])))
     lines += ["", "## Disguised models one by one", "", f"| model | method | {' | '.join(MEASURES)} |"]
     lines += ["|---" * (2 + len(MEASURES)) + "|"]
-    for name in names:
-        for method in BASELINES:
-            lines.append(line([name, method], gathered([found[method, "disguised", name]])))
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "zoo.md").write_text("\n".join(lines) + "\n")
+    lines += [line([n, m], gathered([found[m, "disguised", n]])) for n, m in product(names, BASELINES)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the tables, again after each model."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    found: dict[tuple[str, str, str], Score] = {}
+    done: list[str] = []
+    for number, name in enumerate(chosen([], quick)):
+        plain, _ = made(name)
+        for how, model in zip(WEIGHTS, (plain, af.zoo.disguise(plain, USUAL, number)), strict=True):
+            found |= {(method, how, name): each for method, each in scores(model, number).items()}
+            sys.stderr.write(f"{name}, {how}\n")
+        done.append(name)
+        RESULTS.mkdir(exist_ok=True)
+        (RESULTS / "zoo.md").write_text(page(found, done, quick))
 
 
 if __name__ == "__main__":

@@ -121,6 +121,9 @@ def test_heads_are_those_that_make_the_register(circuit):
     exact, truth = circuit.truth.values(rows), circuit.truth
     assert truth.heads("exp(-x**2)*y") == truth.heads("unit 2") + truth.heads("unit 3")
     assert truth.heads("x") == ()
+    assert circuit.words(0, 0) == "looks its memory up: exp(-x**2) = exp((x ** 2.0) * (-1.0))"
+    assert circuit.words(2, 0).endswith("up: max(y + -x, 0.0), for max(x, y), output")
+    assert circuit.words(0, 1) == "idle"
     for register in ("exp(-x**2)", "exp(-x**2)*y", "max(x, y)"):
         carrier = truth.where(register)[0]
         for block, head in truth.heads(register):

@@ -12,7 +12,7 @@ write it down under the names that TransformerLens has for the weights; `standal
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isqrt
 from typing import Any
 
@@ -60,12 +60,24 @@ class Block:
 
     def parts(self, stream: Floats) -> Floats:
         """What each head adds to the stream, (B, H, T, D)."""
-        return self._mixed(stream) @ self.output
+        out, some = np.zeros((len(stream), self.heads, *stream.shape[1:])), self.speaking
+        out[:, some] = self._only(some)._mixed(stream) @ self.output[some]
+        return out
 
     def __call__(self, stream: Floats) -> Floats:
         """The stream behind the block, (B, T, D)."""
-        mixed = np.swapaxes(self._mixed(stream), 1, 2)  # (B, T, H, k)
-        return stream + mixed.reshape(*stream.shape[:2], -1) @ self.output.reshape(-1, stream.shape[2])
+        speaking = self._only(self.speaking)
+        mixed = np.swapaxes(speaking._mixed(stream), 1, 2)  # (B, T, H', k)
+        return stream + mixed.reshape(*stream.shape[:2], -1) @ speaking.output.reshape(-1, stream.shape[2])
+
+    @property
+    def speaking(self) -> npt.NDArray[np.bool_]:
+        """Heads that put anything out, (H,)."""
+        return self.output.any(axis=(1, 2))
+
+    def _only(self, some: npt.NDArray[np.bool_]) -> Block:
+        """Some of the heads."""
+        return Block(*(getattr(self, field.name)[some] for field in fields(self)))
 
     def _mixed(self, stream: Floats) -> Floats:
         """Values mixed by the weights, (B, H, T, k)."""

@@ -24,6 +24,9 @@ Floats = npt.NDArray[np.float64]
 SHARES = (1.0, 0.5, 0.25, 0.1)
 """How far a register is set towards its value at another point: as far as the network knows what follows."""
 
+MOST = 24
+"""Registers of a model that are asked about."""
+
 
 @dataclass(frozen=True, eq=False)
 class Answers:
@@ -50,10 +53,14 @@ class Answers:
 
     @classmethod
     def of(cls, model: Specimen, count: int, seed: int) -> Answers:
-        """At random points. Each register is set to, or towards, its value at another one of the points."""
+        """At random points. Each register is set to, or towards, its value at another one of the points.
+
+        Of more than MOST registers, so many are asked about, evenly spread over the program.
+        """
         rows, truth = model.sample(count, np.random.default_rng(seed)), model.truth
         exact = truth.values(rows)
         steps = [r.name for r in truth.registers if truth.heads(r.name) and truth.where(r.name)]
+        steps = [steps[k] for k in np.unique(np.linspace(0, len(steps) - 1, MOST).round().astype(int))]
         settings, effects = dict[str, Floats](), dict[str, Floats]()
         for name in steps:
             for share in SHARES:

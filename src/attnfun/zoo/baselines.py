@@ -27,7 +27,7 @@ from .specimen import Specimen
 from .truth import Head
 
 Floats = npt.NDArray[np.float64]
-PATCHED = 32
+PATCHED = 16
 """Points at which heads are patched one by one."""
 GOOD = 0.999
 """A read-out is as good as the best if it explains this share of what the best explains."""

@@ -54,7 +54,7 @@ def _ridge() -> Specimen:
     from ..incontext.linear import Ridge
     from .learners import Sizes, ridge, specimen_of
 
-    learner = Ridge(alpha=0.5, fit_intercept=False, n_steps=5)
+    learner = Ridge(alpha=0.5, fit_intercept=False, n_steps=4)
     return specimen_of(ridge, learner, Sizes(features=2, examples=4, queries=1), "ridge", "ridge regression in context")
 
 

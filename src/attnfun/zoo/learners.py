@@ -24,7 +24,7 @@ from ..incontext.registers import Registers
 from ..network import Affine, Network
 from .programs import Program, Register, Settings, output_names
 from .sites import Site
-from .specimen import Specimen, labelled
+from .specimen import Specimen
 from .truth import established
 
 Floats = npt.NDArray[np.float64]
@@ -260,4 +260,4 @@ def specimen_of(
         return np.stack([prompt.rows.ravel() for prompt in prompts])
 
     truth = established(residual, program, program.sites(residual), (sizes.queries,))
-    return labelled(Specimen(name, title, residual, truth, network.shape_in, sample, TOLERANCE, "estimated"))
+    return Specimen(name, title, residual, truth, network.shape_in, sample, TOLERANCE, "estimated")

@@ -7,7 +7,7 @@ holds for it. What `disguise.py` makes of it is *measured* only, whatever is pro
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -88,9 +88,11 @@ class Specimen:
     def words(self, block: int, head: int) -> str:
         """What a head does."""
         by_name = {register.name: register for register in self.truth.registers}
-        made = [_said(by_name[name]) for name in self.truth.computes(block, head)]
-        role = self.residual.heads[block][head]
-        return f"{role}: {'; '.join(made)}" if made else role
+        made, role = self.truth.computes(block, head), self.residual.heads[block][head]
+        if not made:
+            return role
+        others = f", for {', '.join(made[1:])}" if made[1:] else ""
+        return f"{role}: {_said(by_name[made[0]])}{others}"
 
 
 def _said(register: Register) -> str:
@@ -123,21 +125,13 @@ def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
         program = LookUp(target)
         sites = of_look_up(residual, program)
     truth = established(residual, program, sites, net.output_shape)
-    return labelled(
-        Specimen(
-            name=name,
-            title=title or net.name,
-            residual=residual,
-            truth=truth,
-            point_shape=net.domain.shape,
-            sample=net.domain.sample,
-            bound=net.certificate.bound,
-            status=net.certificate.status.value,
-        )
+    return Specimen(
+        name=name,
+        title=title or net.name,
+        residual=residual,
+        truth=truth,
+        point_shape=net.domain.shape,
+        sample=net.domain.sample,
+        bound=net.certificate.bound,
+        status=net.certificate.status.value,
     )
-
-
-def labelled(model: Specimen) -> Specimen:
-    """The model with its heads described by what they compute."""
-    words = tuple(tuple(model.words(b, h) for h in range(len(row))) for b, row in enumerate(model.residual.heads))
-    return replace(model, residual=replace(model.residual, heads=words))
