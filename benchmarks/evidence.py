@@ -30,11 +30,12 @@ FEYNMAN = HERE.parent.parent / "shared" / "data" / "feynman.csv"
 PARTS = (Evidence.name, Totals.name, "tasks", "resources")
 
 
-def parts(functions: Path, seconds: float) -> dict[str, Experiment]:
+def parts(functions: Path, seconds: float, journal: Path | None) -> dict[str, Experiment]:
     """What there is to run, by name."""
-    found: dict[str, Experiment] = {Evidence.name: Evidence(tuple(problems(functions)), seconds)}
+    found: dict[str, Experiment] = {Evidence.name: Evidence(tuple(problems(functions)), seconds, journal)}
     if FEYNMAN.exists():
-        found[Totals.name] = Totals(tuple(problems(FEYNMAN)), min(seconds, TOTALS_SECONDS))
+        beside = journal and journal.with_stem(f"{journal.stem}-{FEYNMAN.stem}")
+        found[Totals.name] = Totals(tuple(problems(FEYNMAN)), min(seconds, TOTALS_SECONDS), beside)
     return {**found, **{name: REGISTRY[name] for name in PARTS if name in REGISTRY}}
 
 
@@ -46,6 +47,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="for each contestant, function and tolerance")
     parser.add_argument("--part", action="append", choices=PARTS, help="all if none is named")
     parser.add_argument("-o", "--output", type=Path, help="a folder; benchmarks/results, or out after --quick")
+    parser.add_argument(
+        "--journal", type=Path, help="a CSV file to keep what is done; the same command goes on from it"
+    )
     parser.add_argument("--readme", action="store_true", help="rewrite the table in the README, and no more")
     asked = parser.parse_args()
     if asked.readme:
@@ -53,7 +57,7 @@ def main() -> None:
         README.write_text(verdict.placed(README.read_text(), verdict.readme(entries)))
         return
     console = Console(file=sys.stderr)
-    known = parts(asked.file, asked.seconds or (QUICK_SECONDS if asked.quick else SECONDS))
+    known = parts(asked.file, asked.seconds or (QUICK_SECONDS if asked.quick else SECONDS), asked.journal)
     if Totals.name not in known:
         console.print(f"skipped: {Totals.name}, there is no {FEYNMAN.name} in {FEYNMAN.parent}")
     chosen = [known[name] for name in asked.part or PARTS if name in known]

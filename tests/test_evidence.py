@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from attnfun.experiments.evidence.contestants import CONTESTANTS, OURS, Contesta
 from attnfun.experiments.evidence.experiment import Evidence, Totals
 from attnfun.experiments.evidence.problem import Problem, problems
 
+ROOT = Path(__file__).parent.parent
 LINE = Problem("line", "2*tanh(3*x)", {"x": (0.0, 1.0)})
 PLANE = Problem("plane", "exp(-x*y)", {"x": (-1.0, 1.0), "y": (0.0, 2.0)})
-CHEAP = ("attnfun", "Chebyshev", "AAA", "cubic spline", "RBF (SciPy)")
+CHEAP = ("attnfun", "Chebyshev", "AAA", "cubic spline")
 
 
 def named(*names):
@@ -25,7 +27,7 @@ def named(*names):
 
 @pytest.fixture(scope="module")
 def entries():
-    return list(contest.run([LINE, PLANE], 5.0, named(*CHEAP), (1e-3, 1e-6)))
+    return list(contest.run([LINE, PLANE], 5.0, named(*CHEAP), (1e-3, 1e-5)))
 
 
 @pytest.mark.parametrize("name", peers.FITS)
@@ -90,6 +92,7 @@ def test_training_gives_a_function_of_every_kind(monkeypatch):
 
 
 def test_losses_are_told_with_their_reason_and_exact_heads_are_marked(entries):
+    assert set(verdict.REASONS) == {one.name for one in CONTESTANTS} - {OURS}
     assert verdict.favoured(entries) == {"line"}
     least = {one.function: one.numbers for one in entries if one.contestant == OURS and one.eps == 1e-3}
     lost = verdict.losses(entries)
@@ -113,6 +116,14 @@ def test_pages_have_everything_and_totals_hide_single_results(entries, monkeypat
     assert "plane" not in totals.tables[0].markdown()
 
 
+def test_an_interrupted_run_goes_on_from_its_journal(tmp_path):
+    journal, told = tmp_path / "journal.csv", []
+    once = Evidence((LINE,), 1.0, journal).measured(False, named("Chebyshev"), told.append)
+    both = Evidence((LINE, PLANE), 1.0, journal).measured(False, named("Chebyshev"), told.append)
+    assert both[: len(once)] == once
+    assert [doing for doing in told if "loading" not in doing] == ["line: Chebyshev", "plane: Chebyshev"]
+
+
 def test_files_of_functions_are_read_or_refused(tmp_path):
     path = tmp_path / "mine.csv"
     path.write_text("name,formula,domain\nwave,sin(10*x)*y,x=-1:1 y=0:2\n")
@@ -125,3 +136,10 @@ def test_files_of_functions_are_read_or_refused(tmp_path):
     path.write_text("title,text\n")
     with pytest.raises(InputError, match="columns name, formula and domain"):
         problems(path)
+
+
+def test_the_table_in_the_readme_is_the_one_of_the_results():
+    found = contest.read((ROOT / "benchmarks" / "results" / "evidence" / "entries.csv").read_text())
+    page = (ROOT / "README.md").read_text()
+    assert verdict.readme(found) in page, "run: python benchmarks/evidence.py --readme"
+    assert verdict.placed(page, verdict.readme(found)) == page

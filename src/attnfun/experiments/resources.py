@@ -18,6 +18,7 @@ from .one_head import LINE, SQUARE
 from .rates import fitted
 
 COARSE = (0.3, 0.1, 0.03, 0.01, 0.003)
+SMALL = (0.03, 0.01, 0.003, 0.001)
 MIDDLE = (0.5, 0.25, 0.12, 0.06)
 FINE = (1e-2, 1e-4, 1e-6, 1e-8, 1e-10)
 QUICK_STUDIES, QUICK_TOLERANCES = 3, 3
@@ -63,8 +64,10 @@ class Study:
     @property
     def law(self) -> str:
         """In words."""
-        of = "digits" if self.digits else "(1/eps)"
-        return "constant" if self.power == 0 else of if self.power == 1 else f"{of}^{self.power:g}"
+        of = "digits" if self.digits else "1/eps"
+        if self.power == 0:
+            return f"log({of})" if self.digits else "constant"
+        return of if self.power == 1 else f"({of})^{self.power:g}"
 
     def across(self, eps: float) -> float:
         """What the size is a power of."""
@@ -89,11 +92,18 @@ def studies() -> tuple[Study, ...]:
         Study("cross, 2 variables", WAVES, SQUARE, MIDDLE, 2, construction="cross"),
         Study("softmax-readout", WAVE, LINE, COARSE, 1, False, "cells", "softmax-readout"),
         Study("two-layer", WAVE, LINE, COARSE, 1, construction="two-layer"),
-        Study("truncated-linear", clip, box, COARSE, 1, False, "p", "truncated-linear"),
-        Study("multihead", clip, box, COARSE, 1, False, "heads", "multihead"),
+        Study("truncated-linear", clip, box, SMALL, 1, construction="truncated-linear"),
+        Study("multihead", clip, box, SMALL, 1, False, "heads", "multihead"),
         Study("knots", clip, box, FINE, 0, construction="knots"),
         Study(
-            "max-affine, 2 variables", "x**2 + exp(y)", SQUARE, (0.2, 0.1, 0.05, 0.02), 1, False, "planes", "max-affine"
+            "max-affine, 2 variables",
+            "x**2 + exp(y)",
+            SQUARE,
+            (0.03, 0.01, 0.003, 0.001),
+            1,
+            False,
+            "planes",
+            "max-affine",
         ),
         Study("spectral, a pole", "1/(1 + 25*x**2)", LINE, FINE, 1, True, construction="spectral"),
         Study("spectral, 2 variables", franke, unit, FINE[:4], 2, True, construction="spectral"),
@@ -144,12 +154,12 @@ LEARNERS: tuple[tuple[Study, Callable[[int], Any], tuple[int, ...]], ...] = (
     (
         Study("in context, gradient descent", None, None, (), 1, True, "depth"),
         lambda n: af.incontext.GradientDescent(alpha=1.0 / EXAMPLES, n_steps=n),
-        (4, 8, 16, 32),
+        (8, 16, 32, 64, 128),
     ),
     (
         Study("in context, doubling", None, None, (), 0, True, "depth"),
         lambda n: af.incontext.Ridge(1.0, n_steps=n),
-        (4, 5, 6, 7, 8, 9),
+        (3, 4, 5, 6, 7, 8, 9),
     ),
 )
 
@@ -174,9 +184,10 @@ class Resources(Experiment):
             "What tolerances take, relative to the largest value: the resource that grows, and tokens, heads and "
             "attention layers from the largest tolerance to the smallest. The theory predicts a power of 1/eps, or of "
             "the digits log10(1/eps); the exponent is fitted by least squares. Errors "
-            "are estimated here, not proved, so that large grids take part. Doubling takes log(log(1/eps)) layers, "
-            "less than any power of the digits. In-context learners run so many steps, and their distance from "
-            "scikit-learn's coefficients is the tolerance."
+            "are estimated here, not proved, so that large grids take part. The logarithm of the digits is less than "
+            "any power of them. In-context learners run so many steps, and their distance from "
+            "scikit-learn's coefficients is the tolerance. Fits are over few digits: a part of the size that does not "
+            "depend on the tolerance, such as tokens for the waves of sin(10x), makes the exponent smaller."
         )
         rows = tuple(_row(study, points) for study, points in done)
         columns = (

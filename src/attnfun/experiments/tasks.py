@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 EXAMPLES, VARIABLES, QUERIES, HIDDEN = 20, 5, 5, 10
 PROMPTS, QUICK_PROMPTS = 200, 10
 TUNING, QUICK_TUNING = 40, 4
-SECONDS, QUICK_SECONDS = 60.0, 1.0
+SECONDS, QUICK_SECONDS = 40.0, 1.0
 """Training for each kind of task."""
 STRENGTHS = (1e-6, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Penalties and widths to choose from, on prompts of their own."""

@@ -47,7 +47,7 @@ class Offer:
     bound: float | None = None
     """On the error, relative; infinite if none was found."""
     status: str = ""
-    """Of the bound: proved, conditional or estimated; empty where there is none."""
+    """Of the bound: proved, estimated or a priori (the paper's own); empty where there is none."""
     tokens: int | None = None
     paper: float | None = None
     """Tokens that the paper's own bound asks for at this tolerance."""

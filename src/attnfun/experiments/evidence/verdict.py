@@ -18,16 +18,21 @@ MARK = "†"
 BEGIN, END = "<!-- evidence -->", "<!-- /evidence -->"
 NOT_PROVED = "The network is within the tolerance, but its proof was not finished in the time."
 NOT_BUILT = "Within the time no network of ours was close enough."
+CELLS = "So coarse a grid of values does here that its cells take fewer numbers than solved tokens with projections."
 REASONS = {
-    "AAA": "A rational function puts poles anywhere, for three numbers each; a head's follow from its slopes.",
+    "attnfun, values only": "One head fitted to values is smaller here than the circuit that can be proved.",
+    "arXiv 2504.19901, one head": CELLS,
+    "arXiv 2504.15956, two layers": CELLS,
+    "attention, trained": "Trained keys suit this function better than those we construct.",
+    "MLP, trained": "Few hidden units serve all variables at once; a circuit has a head for each step of the formula.",
+    "KAN (pykan), trained": "Sums of splines of one variable are what this function is made of.",
     "Chebyshev": "A polynomial of low degree does here, one number a coefficient; a token has a key and a value.",
+    "AAA": "A rational function puts poles anywhere, for three numbers each; a head's follow from its slopes.",
     "cubic spline": "A few cubic pieces do here, one number each; a token has a key and a value.",
     "RBF (SciPy)": "At this tolerance a few radial functions do, and they come without projections.",
     "GP (scikit-learn)": "A smooth kernel with well chosen lengths needs few points here, and no projections.",
-    "attnfun, values only": "One head fitted to values is smaller here than the circuit that can be proved.",
 }
 """Why somebody needs fewer numbers."""
-BY_LUCK = "It needs fewer numbers here."
 
 
 def tolerances(entries: Entries) -> list[float]:
@@ -69,7 +74,7 @@ def reason(entry: Entry, ours: Entry) -> str:
     """One sentence."""
     if not ours.within:
         return NOT_PROVED if ours.attacked is not None and ours.attacked <= ours.eps else NOT_BUILT
-    return REASONS.get(entry.contestant, BY_LUCK)
+    return REASONS[entry.contestant]
 
 
 def losses(entries: Entries) -> Table:
