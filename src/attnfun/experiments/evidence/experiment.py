@@ -21,7 +21,7 @@ from .problem import POINTS, Problem
 SECONDS, TOTALS_SECONDS, QUICK_SECONDS = 3.0, 2.0, 0.5
 FIRST = Problem("first", "exp(x)", {"x": (0.0, 1.0)})
 QUICK_FUNCTIONS = ("runge", "tanh50", "wave")
-LOOKS = tuple((colour, style) for style in ("-", "--", ":") for colour in (BLUE, ORANGE, GREEN, SKY, PINK, GREY))
+LOOKS = tuple((colour, style) for style in ("o-", "s--") for colour in (BLUE, ORANGE, GREEN, SKY, PINK, GREY))
 FLOOR = 1e-17
 CAVEATS = (
     "attnfun reads the formula, and without it nothing can be proved; in its second row it is given values only. "
@@ -53,14 +53,14 @@ class Contest(Experiment):
         chosen = [one for one in self.problems if one.name in QUICK_FUNCTIONS] if quick else self.problems
         entries = read(self.journal.read_text()) if self.journal and self.journal.exists() else []
         known = {entry.function for entry in entries}
-        for one in contestants:
+        waiting = [one for one in chosen or self.problems[:2] if one.name not in known]
+        for one in contestants if waiting else ():
             step(f"loading: {one.name}")
             entered(FIRST, one, 0.0)
-        for problem in chosen or self.problems[:2]:
-            if problem.name not in known:
-                entries += run([problem], self.seconds, contestants, step=step)
-                if self.journal:
-                    write_whole(self.journal, table(entries).csv().encode())
+        for problem in waiting:
+            entries += run([problem], self.seconds, contestants, step=step)
+            if self.journal:
+                write_whole(self.journal, table(entries).csv().encode())
         return entries
 
 
@@ -124,8 +124,8 @@ def _picture(entries: Sequence[Entry]) -> Picture:
         mine = [one for one in entries if one.contestant == name and one.attacked is not None]
         final = np.sort([max(one.attacked or 0.0, FLOOR) for one in mine if one.eps == smallest])
         stored = np.sort([one.numbers or 0 for one in mine if one.within])
-        errors.append(Curve(name, np.arange(1.0, len(final) + 1), final, f"o{style}", colour))
-        numbers.append(Curve(name, np.arange(1.0, len(stored) + 1), stored, f"o{style}", colour))
+        errors.append(Curve(name, np.arange(1.0, len(final) + 1), final, style, colour))
+        numbers.append(Curve(name, np.arange(1.0, len(stored) + 1), stored, style, colour))
     panels = (
         Panel(f"errors where {smallest:g} is asked for", "functions", "error", tuple(errors), "semilogy", (FLOOR, 1e2)),
         Panel("numbers stored, both tolerances", "cases within the tolerance", "numbers", tuple(numbers), "semilogy"),

@@ -26,7 +26,7 @@ REASONS = {
     "attention, trained": "Trained keys suit this function better than those we construct.",
     "MLP, trained": "Few hidden units serve all variables at once; a circuit has a head for each step of the formula.",
     "KAN (pykan), trained": "Sums of splines of one variable are what this function is made of.",
-    "Chebyshev": "A polynomial of low degree does here, one number a coefficient; a token has a key and a value.",
+    "Chebyshev": "A polynomial converges fast here and stores one number a coefficient; a token has a key and a value.",
     "AAA": "A rational function puts poles anywhere, for three numbers each; a head's follow from its slopes.",
     "cubic spline": "A few cubic pieces do here, one number each; a token has a key and a value.",
     "RBF (SciPy)": "At this tolerance a few radial functions do, and they come without projections.",
