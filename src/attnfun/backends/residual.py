@@ -73,7 +73,7 @@ class Block:
     @property
     def speaking(self) -> npt.NDArray[np.bool_]:
         """Heads that put anything out, (H,)."""
-        return self.output.any(axis=(1, 2))
+        return (self.output != 0).any(axis=(1, 2))
 
     def _only(self, some: npt.NDArray[np.bool_]) -> Block:
         """Some of the heads."""
