@@ -58,9 +58,10 @@ def main() -> None:
         return
     console = Console(file=sys.stderr)
     known = parts(asked.file, asked.seconds or (QUICK_SECONDS if asked.quick else SECONDS), asked.journal)
-    if Totals.name not in known:
+    names = asked.part or PARTS
+    if Totals.name in names and Totals.name not in known:
         console.print(f"skipped: {Totals.name}, there is no {FEYNMAN.name} in {FEYNMAN.parent}")
-    chosen = [known[name] for name in asked.part or PARTS if name in known]
+    chosen = [known[name] for name in names if name in known]
     folder = asked.output or (HERE.parent / "out" if asked.quick else RESULTS)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:

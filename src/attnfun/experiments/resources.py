@@ -226,7 +226,7 @@ def _row(study: Study, points: list[Point]) -> tuple[Cell, ...]:
     first, last = points[0], points[-1]
     spans = (f"{a} to {b}" if a != b else str(a) for a, b in zip(first.counts, last.counts, strict=True))
     span = f"{first.eps:.1g} to {last.eps:.1g}"
-    return study.name, study.counted, study.law, float(study.power), rate(study, points), span, *spans
+    return study.name, study.counted, study.law, float(study.power), round(rate(study, points), 3) + 0.0, span, *spans
 
 
 def _picture(done: list[tuple[Study, list[Point]]]) -> Picture:
