@@ -101,6 +101,9 @@ def test_losses_are_told_with_their_reason_and_exact_heads_are_marked(entries):
         assert why.endswith(".")
         assert numbers < mine
         assert eps != "0.001" or mine == least[function]
+    assert lost.notes.startswith(f"Of 4 cases, attnfun stores the fewest numbers in {4 - len(lost.rows)},")
+    none = verdict.losses([replace(one, within=False) for one in entries])
+    assert none.notes.endswith("nobody is within the tolerance in 4.")
     late = [replace(one, within=False) if one.contestant == OURS else one for one in entries]
     assert {row[-1] for row in verdict.losses(late).rows} == {verdict.NOT_PROVED}
     assert f"line{verdict.MARK}" in verdict.sizes(entries, 1e-3).markdown()

@@ -89,7 +89,11 @@ def losses(entries: Entries) -> Table:
             shown = ours.numbers if ours.within else "not within"
             rows.append((function, f"{eps:g}", best.contestant, best.numbers, shown, len(better), reason(best, ours)))
     columns = ("function", "eps", "best", "its numbers", "attnfun's", "better in all", "why")
-    notes = f"attnfun stores the fewest numbers in {len(cases) - len(rows)} of {len(cases)} cases."
+    nobody = sum(not any(one.within for one in found.values()) for found in cases.values())
+    notes = (
+        f"Of {len(cases)} cases, attnfun stores the fewest numbers in {len(cases) - len(rows) - nobody}, somebody else "
+        f"is better in {len(rows)}, and nobody is within the tolerance in {nobody}."
+    )
     return Table("losses", "Where attnfun loses on size", columns, tuple(rows), notes)
 
 
@@ -181,7 +185,7 @@ def readme(entries: Entries) -> str:
     text = (
         f"{len(functions)} functions of 1 to {max(one.variables for one in entries)} variables, tolerances relative to "
         f"the largest value; last columns: medians relative to attnfun, numbers where both are within. {len(favours)} "
-        f"of the functions ({', '.join(sorted(favours))}) favour attention by construction."
+        f"of the functions ({', '.join(sorted(favours))}) favour attention by construction. {losses(entries).notes}"
     )
     return "\n".join([BEGIN, table.markdown(), "", text, END])
 
