@@ -20,7 +20,7 @@ SAMPLES, STEPS = 1024, 2
 def grown(function: Function, variables: int, seconds: float) -> Iterator[tuple[int, Fit]]:
     """Networks of shape D, 2D + 1, 1 with finer and finer splines, each with its share of the seconds, by L-BFGS."""
     try:
-        import kan
+        import kan  # pyright: ignore[reportMissingImports] - it is in the extra `bench`
         import torch
 
         from .training import parameters
