@@ -24,6 +24,8 @@ Floats = npt.NDArray[np.float64]
 SHARES = (1.0, 0.5, 0.25, 0.1)
 """How far a register is set towards its value at another point: as far as the network knows what follows."""
 
+CONSTANT = 1e-9
+"""Registers that vary by no more than this, relatively, are not asked about: there is nothing to be found."""
 MOST = 24
 """Registers of a model that are asked about."""
 
@@ -59,7 +61,8 @@ class Answers:
         """
         rows, truth = model.sample(count, np.random.default_rng(seed)), model.truth
         exact = truth.values(rows)
-        steps = [r.name for r in truth.registers if truth.heads(r.name) and truth.where(r.name)]
+        made = [r.name for r in truth.registers if truth.heads(r.name) and truth.where(r.name)]
+        steps = [name for name in made if np.ptp(exact[name]) > CONSTANT * np.abs(exact[name]).max()]
         steps = [steps[k] for k in np.unique(np.linspace(0, len(steps) - 1, MOST).round().astype(int))]
         settings, effects = dict[str, Floats](), dict[str, Floats]()
         for name in steps:
