@@ -185,7 +185,7 @@ def tokens() -> list[str]:
 
 def main() -> None:
     """Write the tables."""
-    head = ["# Scale", "", "One run of `python benchmarks/scale.py` on two processors shared with other work.", ""]
+    head = ["# Scale", "", "One run of `python benchmarks/scale.py` on two processors.", ""]
     lines = head
     for section in (boxes, tokens, scaling):
         lines = lines + section()
