@@ -242,25 +242,22 @@ def test_the_plain_install_does_not_import_heavy_packages():
     assert done.stdout.strip() == "False set()"
 
 
-@pytest.mark.parametrize(
-    ("package", "extra", "call"),
-    [
-        ("torch", "torch", "to_torch()"),
-        ("onnx", "onnx", "to_onnx('f.onnx')"),
-        ("jax", "jax", "to_jax()"),
-        ("transformer_lens", "lens", "to_transformer_lens()"),
-        ("transformers", "hf", "to_huggingface()"),
-    ],
-)
-def test_a_missing_framework_is_named_with_the_remedy(package, extra, call):
+def test_missing_frameworks_are_named_with_the_remedy():
+    calls = {
+        "torch": "net.to_torch()",
+        "onnx": "net.to_onnx('f.onnx')",
+        "jax": "net.to_jax()",
+        "lens": "net.to_transformer_lens()",
+        "hf": "net.to_huggingface()",
+    }
     code = (
         "import sys\n"
         "class Absent:\n"
         "    def find_spec(self, name, path, target=None):\n"
-        f"        if name == '{package}': raise ImportError(name)\n"
+        "        if name in ('torch', 'onnx', 'jax', 'transformer_lens', 'transformers'): raise ImportError(name)\n"
         "sys.meta_path.insert(0, Absent()); import attnfun as af\n"
-        f"try: af.compile('sin(x)', (0, 1), 0.1).{call}\n"
-        "except af.MissingExtra as error: print(error)"
-    )
+        "net = af.compile('sin(x)', (0, 1), 0.1)\n"
+    ) + "".join(f"try: {call}\nexcept af.MissingExtra as error: print(error)\n" for call in calls.values())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"pip install 'attnfun[{extra}]'" in done.stdout
+    said = done.stdout.splitlines()
+    assert [f"pip install 'attnfun[{extra}]'" in line for extra, line in zip(calls, said, strict=True)] == [True] * 5

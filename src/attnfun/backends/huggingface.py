@@ -9,10 +9,10 @@ from typing import Any
 
 from ..errors import InputError, MissingExtra
 from ..network import Network, storage
-from .torch import plan, tensors
 
 try:
     from .standalone import huggingface_model
+    from .torch import plan, tensors
 except ImportError:
     raise MissingExtra("transformers", "hf") from None
 
