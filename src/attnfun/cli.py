@@ -187,7 +187,7 @@ def report(
 @app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments, as --list shows them; all if none.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller networks: a minute for all.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller networks: two minutes for all.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("reproduced"),
     show: Annotated[bool, typer.Option("--list", help="List the experiments and stop.")] = False,
     as_json: AsJson = False,
