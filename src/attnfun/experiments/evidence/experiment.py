@@ -88,12 +88,16 @@ class Totals(Contest):
         """Those who do not take long, on every function; quickly, on two."""
         light = [one for one in CONTESTANTS if one.light]
         entries = self.measured(quick, light, step)
-        missed = [f"{one.function} ({one.eps:g})" for one in entries if one.contestant == OURS and not one.within]
+        taken = {one.function for one in entries if one.attacked is not None}
+        refused = sorted({one.function for one in entries} - taken)
+        mine = [one for one in entries if one.contestant == OURS and one.function in taken]
+        missed = [f"{one.function} ({one.eps:g})" for one in mine if not one.within]
         totals, lost = verdict.front(entries), verdict.losses(entries)
         better = Counter(str(row[lost.columns.index("best")]) for row in lost.rows)
         notes = (
             f"{lost.notes} Otherwise the best is: {', '.join(f'{name} ({times})' for name, times in better.items())}. "
-            f"attnfun is not within: {', '.join(missed) or 'none'}."
+            f"attnfun is not within: {', '.join(missed) or 'none'}. Undefined in places, so that nobody takes part: "
+            f"{', '.join(refused) or 'none'}."
         )
         text = f"{len({one.function for one in entries})} formulas of physics. {_text(self.seconds, light)}"
         return Result(text, (), (replace(totals, notes=notes),))
