@@ -163,6 +163,60 @@ def test_sums_and_products_with_matrices_contain_the_exact_result(numbers):
     assert holds((Interval([numbers]) @ ones)[0, 0], exact)
 
 
+EXTREMES = [0.0, -0.0, 5e-324, 1e-310, 2.0**-1022, 1e-160, 1.0, 2.0**600, 1e300, float(np.finfo(float).max)]
+extreme = st.sampled_from(EXTREMES) | st.sampled_from([-x for x in EXTREMES]) | reals
+
+
+@given(st.lists(extreme, min_size=1, max_size=8), st.lists(extreme, min_size=8, max_size=8))
+def test_sums_and_products_with_matrices_hold_at_any_scale(numbers, others):
+    """Partial sums may overflow though the sum does not, and products may underflow."""
+    total = Interval(numbers).sum(0)
+    assert holds(total, sum(map(Fraction, numbers), Fraction(0)))
+    weights = np.array(others[: len(numbers)])
+    exact = sum((Fraction(x) * Fraction(w) for x, w in zip(numbers, weights.tolist(), strict=True)), Fraction(0))
+    with np.errstate(all="ignore"):
+        assert holds((Interval([numbers]) @ weights[:, None])[0, 0], exact)
+
+
+def test_no_end_is_nan():
+    huge, unknown = Interval([1e308, 1e308, -1e308, -1e308]), Interval(-np.inf, np.inf)
+    sum_ = huge.sum(0)
+    for result in (sum_, unknown - unknown, unknown * 0.0, unknown / unknown, Interval(np.nan), np.abs(unknown)):
+        assert not np.isnan(result.lo)
+        assert not np.isnan(result.hi)
+    assert sum_.lo <= 0 <= sum_.hi
+    assert unknown.mid == 0
+    assert unknown.radius == np.inf
+
+
+def test_a_comparison_with_an_unknown_number_is_undecided():
+    """`inf - inf` may be any number: no branch of `where` is certain."""
+    for unknown in (Interval([1e308] * 4 + [-1e308] * 4).sum(0), Interval(np.nan, np.nan), Interval(np.inf) - np.inf):
+        for truth in (unknown < 0.5, unknown <= 0.5, unknown > 0.5, unknown >= 0.5):
+            assert not truth.surely
+            assert truth.possibly
+        either = np.where(unknown < 0.5, Interval(1.0), Interval(2.0))
+        assert (either.lo, either.hi) == (1.0, 2.0)
+
+
+def test_nan_is_a_number_nowhere():
+    chosen = np.where(Interval([0.0, 2.0], [1.0, 3.0]) < 1.5, np.nan, Interval(1.0))
+    assert chosen.defined.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("exponent", [1e15 + 1, -(1e15 + 1), 2.0**53, 1e300, -1e300, np.inf, np.nan])
+def test_exponents_of_any_size(exponent):
+    """x**p for |x| on both sides of one, with the sign that the exponent's parity says."""
+    result = np.power(Interval([-1.0, -2.0, -0.5, 0.5, 2.0]), exponent)
+    if not np.isfinite(exponent):
+        assert not result.defined[0]
+        return
+    signs = np.array([-1.0, -1.0, -1.0, 1.0, 1.0]) if exponent % 2 else np.ones(5)
+    with np.errstate(all="ignore"):
+        values = signs * np.array([1.0, 2.0, 0.5, 0.5, 2.0]) ** np.float64(exponent)
+    assert ((result.lo <= values) & (values <= result.hi)).all()
+
+
 def test_a_branch_on_a_value_is_refused():
     with pytest.raises(Untraceable, match="branch"):
         bool(Interval(0.0, 1.0))

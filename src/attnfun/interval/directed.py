@@ -16,7 +16,10 @@ ULP = 2.0**-52
 LIBRARY_ULPS = 8
 """Allowance for NumPy's and SciPy's elementary functions, in units in the last place."""
 
-_LARGEST = np.finfo(np.float64).max
+LARGEST = float(np.finfo(np.float64).max)
+SMALLEST = 5e-324
+"""The smallest positive float. A product that underflows is off by at most half of it."""
+
 _SPLIT = 2.0**27 + 1
 _SAFE_LARGE, _SAFE_SMALL = 2.0**990, 2.0**-960
 
@@ -84,8 +87,8 @@ def root(a: Floats) -> tuple[Floats, Floats]:
 
 def widen(low: Floats, high: Floats, ulps: float = LIBRARY_ULPS) -> tuple[Floats, Floats]:
     """Push both ends out by a relative `ulps` units in the last place and a few denormals."""
-    slack, tiny = (ulps + 1) * ULP, (ulps + 1) * 5e-324
-    low, high = np.minimum(low, _LARGEST), np.maximum(high, -_LARGEST)
+    slack, tiny = (ulps + 1) * ULP, (ulps + 1) * SMALLEST
+    low, high = np.minimum(low, LARGEST), np.maximum(high, -LARGEST)
     with np.errstate(over="ignore"):
         return low - (slack * np.abs(low) + tiny), high + (slack * np.abs(high) + tiny)
 

@@ -229,29 +229,31 @@ def tan(a: Interval) -> Interval:
 @implements("power", "float_power")
 def power(a: Interval, b: Interval) -> Interval:
     """`a ** b`: whole constant exponents on any base, real exponents on bases that are not negative."""
-    whole = (b.lo == b.hi) & (b.lo == np.round(b.lo))
+    whole = (b.lo == b.hi) & (b.lo == np.round(b.lo)) & np.isfinite(b.lo)
     exponents = np.unique(b.lo[whole])
     if len(exponents) == 1 and whole.all():
-        return _whole_power(a, int(exponents[0]))
+        return _whole_power(a, float(exponents[0]))
     result = _real_power(a, b)
     for exponent in exponents:
-        here, piece = whole & (b.lo == exponent), _whole_power(a, int(exponent))
+        here, piece = whole & (b.lo == exponent), _whole_power(a, float(exponent))
         ends = (np.where(here, getattr(piece, end), getattr(result, end)) for end in ("lo", "hi", "defined"))
         result = Interval(*ends)
     return result
 
 
-def _whole_power(a: Interval, exponent: int) -> Interval:
+def _whole_power(a: Interval, exponent: float) -> Interval:
+    """A power whose exponent is a whole number of any size; those that are odd are below 2^53."""
     if exponent < 0:
         return divide(Interval(1.0), _whole_power(a, -exponent))
     if exponent in (0, 1):
         return a if exponent else Interval(np.ones_like(a.lo), None, a.defined)
     if exponent == 2:
         return square(a)
-    base = absolute(a) if exponent % 2 == 0 else a
+    even = exponent % 2 == 0
+    base = absolute(a) if even else a
     with np.errstate(over="ignore", under="ignore"):
         low, high = directed.widen(base.lo**exponent, base.hi**exponent)
-    return Interval(np.maximum(low, 0.0) if exponent % 2 == 0 else low, high, a.defined)
+    return Interval(np.maximum(low, 0.0) if even else low, high, a.defined)
 
 
 def _real_power(a: Interval, b: Interval) -> Interval:

@@ -7,6 +7,9 @@ the interval of its arguments encloses its range.
 `defined` is True where the operation was defined on *every* point of its argument. It is lost, never
 regained: `sqrt` of [-1, 4] is [0, 2] with `defined` False, because the formula has no value on a part of
 the box.
+
+No end is ever NaN: an operation that cannot tell an end (`inf - inf` after an overflow) leaves it open, at minus or
+plus infinity. So comparisons of ends need no third case.
 """
 
 from __future__ import annotations
@@ -57,6 +60,10 @@ class Interval:
         self.lo: Floats
         self.hi: Floats
         self.lo, self.hi = (low, high) if low.shape == high.shape else np.broadcast_arrays(low, high)
+        for end, open_ in (("lo", -np.inf), ("hi", np.inf)):
+            unknown = np.isnan(getattr(self, end))
+            if unknown.any():
+                setattr(self, end, np.where(unknown, open_, getattr(self, end)))
         self.defined: npt.NDArray[np.bool_] = np.asarray(defined, dtype=bool)
 
     @property
@@ -71,8 +78,9 @@ class Interval:
 
     @property
     def mid(self) -> Floats:
-        """A float inside each bounded interval."""
-        return np.clip(self.lo / 2 + self.hi / 2, self.lo, self.hi)
+        """A finite float inside each interval."""
+        low, high = np.maximum(self.lo, -directed.LARGEST), np.minimum(self.hi, directed.LARGEST)
+        return np.clip(low / 2 + high / 2, low, high)
 
     @property
     def radius(self) -> Floats:
@@ -97,13 +105,19 @@ class Interval:
         return Interval(self.lo.reshape(*shape), self.hi.reshape(*shape), defined)
 
     def sum(self, axis: int | None = None, out: None = None, keepdims: bool = False) -> Interval:
-        """Enclosure of the sum along an axis, valid for any order of summation."""
+        """Enclosure of the sum along an axis, valid for any order of summation.
+
+        Sums do not underflow. Where one overflows on the way, the sum of sizes is infinite, and the end is open.
+        """
         del out
-        low, high = (end.sum(axis, keepdims=keepdims) for end in (self.lo, self.hi))
-        terms = self.lo.size // max(low.size, 1)
-        slack = (terms + 1) * directed.ULP * self.magnitude.sum(axis, keepdims=keepdims)
+        ends = []
+        with np.errstate(over="ignore", invalid="ignore"):
+            for end, sign, step in ((self.lo, -1.0, directed.below), (self.hi, 1.0, directed.above)):
+                total, size = (part.sum(axis, keepdims=keepdims) for part in (end, np.abs(end)))
+                slack = (end.size // max(total.size, 1) + 1) * directed.ULP * size
+                ends.append(np.where(np.isfinite(total) & np.isfinite(size), step(total + sign * slack), sign * np.inf))
         defined = np.broadcast_to(self.defined, self.shape).all(axis, keepdims=keepdims)
-        return Interval(directed.below(low - slack), directed.above(high + slack), defined)
+        return Interval(ends[0], ends[1], defined)
 
     def sinc(self) -> Interval:
         """sin(x)/x, 1 at 0; NumPy has no ufunc for it."""
@@ -194,16 +208,21 @@ class Interval:
         return np.abs(self)  # type: ignore[return-value]
 
     def __matmul__(self, matrix: Any) -> Interval:
-        """Product with a matrix of exact floats, by midpoint and radius."""
+        """Product with a matrix of exact floats, by midpoint and radius.
+
+        Each product of a midpoint or a radius may lose half of the least positive float to underflow. What overflows
+        is unknown.
+        """
         matrix = np.asarray(matrix, dtype=np.float64)
         slack = (2 * matrix.shape[0] + 4) * directed.ULP
         mid, radius, sizes = self.mid, self.radius, np.abs(matrix)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             centre = mid @ matrix
-            spread = (radius @ sizes) * (1 + slack) + slack * (np.abs(mid) @ sizes) + 5e-324 * len(matrix)
+            spread = (radius @ sizes) * (1 + slack) + slack * (np.abs(mid) @ sizes)
+            spread = np.where(np.isfinite(centre), spread + (len(matrix) + 2) * directed.SMALLEST, np.nan)
             low, high = directed.below(centre - spread), directed.above(centre + spread)
         defined = np.broadcast_to(self.defined, self.shape).all(-1, keepdims=True)
-        return Interval(np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high), defined)
+        return Interval(low, high, defined)
 
     def __repr__(self) -> str:
         if self.shape == ():
@@ -231,8 +250,11 @@ def refuse_flags(operation: str, values: Sequence[Any]) -> None:
 
 
 def as_interval(value: Any) -> Interval:
-    """An interval as it is, a number as the interval that holds it alone."""
-    return value.__interval__() if hasattr(value, "__interval__") else Interval(value)
+    """An interval as it is, a number as the interval that holds it alone; NaN is no number, so it is not defined."""
+    if hasattr(value, "__interval__"):
+        return value.__interval__()
+    numbers = np.asarray(value, dtype=np.float64)
+    return Interval(numbers, None, ~np.isnan(numbers))
 
 
 def join(parts: Sequence[Any], axis: int = 0, function: Any = np.concatenate) -> Interval:

@@ -158,13 +158,13 @@ LOGIC: dict[str, Callable[..., Truth]] = {
 @implements("less")
 def less(a: Interval, b: Interval) -> Any:
     """a < b."""
-    return Truth(a.hi < b.lo, a.lo < b.hi, a.defined & b.defined)
+    return Truth(a.hi < b.lo, ~(a.lo >= b.hi), a.defined & b.defined)
 
 
 @implements("less_equal")
 def less_equal(a: Interval, b: Interval) -> Any:
     """a <= b."""
-    return Truth(a.hi <= b.lo, a.lo <= b.hi, a.defined & b.defined)
+    return Truth(a.hi <= b.lo, ~(a.lo > b.hi), a.defined & b.defined)
 
 
 implements("greater")(lambda a, b: less(b, a))
