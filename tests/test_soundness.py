@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -145,3 +146,27 @@ def test_the_vertex_rule_bounds_every_choice_of_scores(seed):
     assert averages.max() <= upper + 1e-13
     assert averages.min() >= lower - 1e-13
     assert upper <= (softmax(steps) @ values).max() + 1e-6
+
+
+def exact_supremum(light: np.ndarray, heavy: np.ndarray, values: np.ndarray) -> Fraction:
+    """The largest average: upper weights above a threshold, lower ones below."""
+    order, averages = np.argsort(-values), []
+    for above in range(len(values) + 1):
+        weights = [Fraction(float((heavy if rank < above else light)[j])) for rank, j in enumerate(order)]
+        total = sum(weight * Fraction(float(values[j])) for weight, j in zip(weights, order, strict=True))
+        averages += [total / sum(weights)] if sum(weights) else []
+    return max(averages)
+
+
+@given(st.integers(0, 2**31), st.sampled_from([-300, -289, -150, 0, 100]), st.sampled_from([-310, -160, -25, 0, 250]))
+def test_the_largest_average_holds_at_any_scale(seed, weight_scale, value_scale):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 6))
+    heavy = 10.0 ** np.clip(weight_scale + rng.uniform(-rng.choice([0, 10, 250]), 0, count), -307, 300)
+    light = np.minimum(heavy, heavy * 10.0 ** -rng.uniform(0, rng.choice([1e-3, 1, 300]), count))
+    values = rng.choice([-1, 1], count) * 10.0 ** (value_scale + rng.uniform(-rng.choice([0, 1, 12]), 0, count))
+    bound = Fraction(float(largest_average(light, heavy, values)))
+    exact = exact_supremum(light, heavy, values)
+    assert exact <= bound
+    sure = light.sum() > 1e-280 * heavy.max()
+    assert not sure or bound - exact <= Fraction(float(np.abs(values).max())) * Fraction(1, 10**6) + Fraction(5e-324)

@@ -1,7 +1,7 @@
 """The range of a softmax average when its scores are known only up to intervals.
 
 With unnormalised weights `W_j` anywhere in `[L_j, U_j]`, the average `y = Σ W_j v_j / Σ W_j` is largest when
-tokens above a threshold take U and the others L (THEORY 1.3). Instead of sorting, climb: for any number y
+tokens above a threshold take U and the others L. Instead of sorting, climb: for any number y
 let `g(y) = Σ_j max(L_j (v_j - y), U_j (v_j - y))`. For the true weights and their average y*,
 `(y* - y) Σ W_j = Σ W_j (v_j - y) <= g(y)`, so
 
@@ -9,6 +9,14 @@ let `g(y) = Σ_j max(L_j (v_j - y), U_j (v_j - y))`. For the true weights and th
 
 with equality at the optimum. Dinkelbach's step `y <- Σ W v / Σ W`, W the maximiser in g(y), climbs there in a
 few passes of O(T). Whatever y it stops at, the bound holds; rounding is added to g.
+
+**Scale.** An average is the same for `c W` in place of W, and c times as large for `c v` in place of v. So weights are
+multiplied by a power of two until the largest is in [1/2, 1), and values until the largest size is in
+[2^499, 2^500): products of weights and differences do not overflow, and each loses to underflow at most half of the
+smallest float s, the sum of T of them at most `T s`. Light weights below LIGHTEST are taken for zero and heavy ones for
+LIGHTEST, which can only widen the range. So `Σ L_j` is zero, where the bound is the largest value, or at least
+LIGHTEST, and what underflow takes is at most `T s / LIGHTEST`, about 1e-33 T beside values of 1e150. It is added.
+Values that are scaled down may be off by s each, and so may their average; this is added as well.
 """
 
 from __future__ import annotations
@@ -16,11 +24,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..interval.directed import ULP, above
+from ..interval.directed import SMALLEST, ULP, above
 
 Floats = npt.NDArray[np.float64]
 
 STEPS = 6
+LIGHTEST = 1e-290
+VALUE_EXPONENT = 500
+"""Values are computed with as if the largest were just below two to this power."""
 
 
 def largest_average(light: Floats, heavy: Floats, values: Floats) -> Floats:
@@ -28,9 +39,12 @@ def largest_average(light: Floats, heavy: Floats, values: Floats) -> Floats:
 
     Never more than the largest value that can have weight at all.
     """
-    top = np.where(heavy > 0, values, -np.inf).max(axis=-1)
-    mass = light.sum(axis=-1) * (1 - 2 * light.shape[-1] * ULP)
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+    top, count = np.where(heavy > 0, values, -np.inf).max(axis=-1), values.shape[-1]
+    light, heavy = _scaled_weights(light, heavy)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore"):
+        shift = VALUE_EXPONENT - np.frexp(np.abs(values).max(axis=-1, keepdims=True))[1]
+        values = np.ldexp(values, shift)
+        mass = light.sum(axis=-1) * (1 - 2 * count * ULP)
         y = (light * values).sum(axis=-1) / mass
         y = np.where(np.isfinite(y), y, 0.0)
         for _ in range(STEPS):
@@ -38,9 +52,18 @@ def largest_average(light: Floats, heavy: Floats, values: Floats) -> Floats:
             total = chosen.sum(axis=-1)
             y = np.where(total > 0, (chosen * values).sum(axis=-1) / total, y)
         gains = np.where(values > y[..., None], heavy, light) * (values - y[..., None])
-        slack = (values.shape[-1] + 8) * ULP * np.abs(gains).sum(axis=-1)
-        bound = above(y + np.maximum(gains.sum(axis=-1) + slack, 0.0) / mass * (1 + 8 * ULP))
+        slack = (count + 8) * ULP * np.abs(gains).sum(axis=-1) + count * SMALLEST
+        rise = np.maximum(gains.sum(axis=-1) + slack, 0.0) / mass * (1 + 8 * ULP)
+        bound = above(y + (rise + 2 * SMALLEST))
+        bound = above(np.ldexp(bound, -shift[..., 0]))
     return np.where(bound < top, bound, top)
+
+
+def _scaled_weights(light: Floats, heavy: Floats) -> tuple[Floats, Floats]:
+    """Weights times a power of two for each row, the largest in [1/2, 1), none between zero and LIGHTEST."""
+    shift, present = -np.frexp(heavy.max(axis=-1, keepdims=True))[1], heavy > 0
+    light, heavy = np.ldexp(light, shift), np.ldexp(heavy, shift)
+    return np.where(light < LIGHTEST, 0.0, light), np.where(present, np.maximum(heavy, LIGHTEST), 0.0)
 
 
 def exponentials(low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -56,5 +79,5 @@ def exponentials(low: Floats, high: Floats) -> tuple[Floats, Floats]:
         below, over = low - shift, high - shift
         light = np.exp(below) * (1 - np.minimum((16 + np.abs(below)) * ULP, 1.0))
         heavy = np.exp(over) * (1 + (16 + np.abs(over)) * ULP) + 1e-300
-    light = np.where(lost | ~(light > 1e-290), 0.0, light)
+    light = np.where(lost | ~(light > LIGHTEST), 0.0, light)
     return light, np.where(lost, 1.0, np.where(np.isneginf(high), 0.0, heavy))
