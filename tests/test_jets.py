@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
+import attnfun as af
 from attnfun.certificates import heads
 from attnfun.certificates.arb_jets import Rough, arb, evaluate, precision
 from attnfun.certificates.arb_jets import jets as algebra_of
@@ -175,8 +176,8 @@ def test_polynomial_plus_remainder_encloses_the_target(variables_, degree):
         assert (np.abs(values - centre) <= reach + 1e-14).all()
 
 
-def bank_of(keys: list[list[float]], values: list[float]) -> Network:
-    """One head on (x, 1) with these keys and values."""
+def bank_of(keys: list[list[float]], values: list[float], variables: int = 1) -> Network:
+    """One head on (x, 1), x the first variable, with these keys and values."""
     select = np.eye(3)
     head = Attention(
         query=np.eye(2)[None],
@@ -189,7 +190,7 @@ def bank_of(keys: list[list[float]], values: list[float]) -> Network:
         output_bias=np.zeros(1),
         memory=np.hstack([np.array(keys), np.array(values)[:, None]]),
     )
-    return Network((Affine.tokenwise(np.eye(1, 2), np.array([0.0, 1.0])), head), 1, "float64")
+    return Network((Affine.tokenwise(np.eye(variables, 1) @ np.eye(1, 2), np.array([0.0, 1.0])), head), 1, "float64")
 
 
 def test_a_weight_that_underflows_at_the_centre_counts_at_the_corner():
@@ -212,9 +213,39 @@ def test_a_product_too_small_for_a_float_is_not_zero(text):
     assert exact <= bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, time_limit=5).bound
 
 
-def test_an_lp_bound_does_not_underflow():
-    target = as_target("1e-200 + 0*x", as_box({"x": (0, 1)}))
-    assert bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, norm=2, time_limit=5).bound >= 1e-200
+@pytest.mark.parametrize("p", [1, 2, 10, 1e6])
+@pytest.mark.parametrize("widths", [(1,), (1e60,), (1e60, 1e-60), (1e-90,) * 4])
+@pytest.mark.parametrize("size", [1e-307, 1e-164, 1e-33, 1e300])
+def test_an_lp_bound_holds_at_any_scale(size, widths, p):
+    """A constant error on a box: neither its p-th power nor the volume need be floats."""
+    domain = as_box({name: (0, width) for name, width in zip("abcd", widths, strict=False)})
+    target, network = as_target(f"{size} + 0*a", domain), bank_of([[0.0, 0.0]], [0.0], variables=len(widths))
+    bound = bound_error(target, network, None, norm=p, most=1).bound
+    flint.ctx.prec = 300
+    exact = arb(size)
+    for width in widths:
+        exact *= arb(width) ** (1 / arb(p))
+    assert not (arb(bound) < exact)
+    ordinary = size > 1e-200 and arb(1e-300) < exact < arb(1e307)
+    assert not ordinary or arb(bound) <= exact * arb(1 + 1e-12)
+
+
+def test_an_lp_bound_of_a_formula_holds_at_any_scale():
+    options = {"construction": "grid", "options": {"tokens": 5}, "proof": False}
+    net = af.compile("1e-33*sin(3*x/1e60)", {"x": (0, 1e60)}, norm=10, **options)
+    points = np.linspace(0, 1, 2001)[1::2]
+    errors = np.abs(net(points * 1e60) - 1e-33 * np.sin(3 * points)) / 1e-33
+    sampled = np.mean(errors**10) ** 0.1 * 1e-27
+    assert 0.5 * sampled <= net.certificate.found <= 2 * sampled
+    bound = bound_error(net.certificate.claim.target, net.network, None, norm=10, most=100).bound
+    assert sampled <= bound * 1.01  # the midpoint rule's own error
+
+
+def test_weights_and_values_whose_products_underflow_count():
+    """On the whole box a token's weight may be e^-600 and its value is 1e-70, yet at one end it is the average."""
+    network, target = bank_of([[0.0, 0.0], [600.0, 0.0]], [1e-70, 0.0]), as_target("0*x", as_box({"x": (-1, 1)}))
+    assert run(network, -np.ones((1, 1, 1))).item() == 1e-70
+    assert bound_error(target, network, None, most=1).bound >= 1e-70
 
 
 @pytest.mark.parametrize("text", ["abs(y)", "min(y, 0)", "max(0, y)", "min(0, y)", "max(y, 0)"])

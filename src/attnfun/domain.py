@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -83,11 +84,17 @@ class Box:
         return self.lo.size
 
     def root_volume(self, p: float) -> float:
-        """`volume^(1/p)`, rounded up a little; infinite where no float holds it."""
+        """`volume^(1/p)`, rounded up, never zero; infinite where no float holds it.
+
+        The logarithm of a width is off by at most 4 units of it, its own rounding included, and exp by a few more.
+        """
         if math.isinf(p):
             return 1.0
-        logarithm = float(np.log(self.hi - self.lo).sum()) / p
-        return math.exp(logarithm) * (1 + 1e-12 * (1 + abs(logarithm))) if logarithm < 709 else math.inf
+        logarithms = np.log(self.hi - self.lo).ravel()
+        total, off = math.fsum(logarithms) / p, 2.0**-49 * (math.fsum(1 + np.abs(logarithms)) / p + 1)
+        if total >= 709:
+            return math.inf
+        return max(math.exp(total) * (1 + off), sys.float_info.min)
 
     @property
     def tokens(self) -> tuple[int, int]:

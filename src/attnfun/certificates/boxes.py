@@ -40,11 +40,6 @@ class Boxes:
         """Bound on the error of the deployed network, (B,)."""
         return self.parts.sum(axis=1) * (1 + 4 * ULP)
 
-    @property
-    def volume(self) -> Floats:
-        """Volumes, rounded up, (B,)."""
-        return np.prod(self.hi - self.lo, axis=1) * (1 + 4 * self.lo.shape[1] * ULP) + 1e-300
-
     def take(self, rows: Integers) -> Boxes:
         """Some of the boxes."""
         focus = tuple(layer.take(rows) for layer in self.focus)

@@ -6,8 +6,8 @@ comes on top. At the centre the same formula, with the target enclosed at that o
 proof must be left with (`found`). Boxes are cut until the bound is at most the goal, or within 5 % of `found` (and the
 rounding part falls no more).
 
-For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`. At every moment it
-holds for the whole domain, so stopping early is sound.
+For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`, rounded up at any
+scale (`interval/norms.py`). At every moment it holds for the whole domain, so stopping early is sound.
 
 Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order
 (`executors.py`), so a proof gives the same certificate on one machine or many. The state at the beginning of a round is
@@ -32,6 +32,7 @@ import numpy.typing as npt
 from ..errors import FileFormatError
 from ..executors import in_order
 from ..interval import Interval
+from ..interval.norms import norms_on_boxes, together
 from ..network import Network
 from ..network.storage import read, write
 from ..targets import Target
@@ -96,29 +97,21 @@ class _Ledger:
         self.worst, self.peak = Interval(self.low, self.high), 0.0
 
     def measure(self, errors: Floats, boxes: Boxes) -> Floats:
-        """What errors (B, ...) on boxes contribute: themselves, or their p-th power times the volume."""
-        if isinf(self.norm):
-            return errors
-        volume = boxes.volume.reshape(-1, *[1] * (errors.ndim - 1))
-        return errors**self.norm * volume * (1 + 1e-12) + 1e-300  # neither power nor product may underflow
+        """What errors (B, ...) on boxes contribute: themselves, or their L_p norms on each box."""
+        return errors if isinf(self.norm) else norms_on_boxes(errors, boxes.lo, boxes.hi, self.norm)
 
     def merge(self, start: Floats | float, contributions: Floats) -> Floats:
         """Combine contributions (B, ...) of boxes with what is there."""
-        if isinf(self.norm):
-            return np.maximum(start, contributions.max(axis=0, initial=0.0))
-        return (start + contributions.sum(axis=0)) * (1 + len(contributions) * 2.0**-50)
-
-    def read(self, total: Floats | float) -> Floats:
-        """A combined contribution as a norm."""
-        return np.asarray(total if isinf(self.norm) else np.power(total, 1 / self.norm) * (1 + 1e-12))
+        every = np.concatenate([np.asarray(start)[None], contributions])
+        return every.max(axis=0) if isinf(self.norm) else together(every, self.norm)
 
     def bound(self, waiting: Boxes) -> float:
         """The bound that holds now, over settled and waiting boxes."""
-        return float(self.read(self.merge(self.total, self.measure(waiting.bound, waiting))))
+        return float(self.merge(self.total, self.measure(waiting.bound, waiting)))
 
     def seen(self, waiting: Boxes) -> float:
         """The error found so far; for the sup norm over all boxes ever looked at."""
-        return float(self.read(self.merge(self.found, self.measure(waiting.seen, waiting))))
+        return float(self.merge(self.found, self.measure(waiting.seen, waiting)))
 
     def look(self, boxes: Boxes) -> None:
         """Note new boxes."""
@@ -222,7 +215,7 @@ def bound_error(
         kept.keep()
     else:
         kept.drop()
-    parts = {name: float(part) for name, part in zip(PARTS, ledger.read(ledger.parts), strict=True)}
+    parts = {name: float(part) for name, part in zip(PARTS, ledger.parts, strict=True)}
     return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
 
 

@@ -9,7 +9,10 @@ from math import inf, isfinite, isinf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError
+from ..interval.directed import multiply
 from ..network import Attention, Network
 from ..network.layers import tokens_read
 from ..targets import SamplesTarget, Status, Target, Unanswerable
@@ -179,7 +182,10 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
     if not found:
         return None
     best = min(found, key=lambda outcome: outcome.bound)
-    return replace(best, bound=best.bound * factor, parts={name: part * factor for name, part in best.parts.items()})
+    if isinf(norm):
+        return best
+    bound, *parts = multiply(np.array([best.bound, *best.parts.values()]), np.array(factor))[1].tolist()
+    return replace(best, bound=bound, parts=dict(zip(best.parts, parts, strict=True)))
 
 
 def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:

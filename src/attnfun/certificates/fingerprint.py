@@ -12,6 +12,9 @@ from ..targets import Unanswerable
 from ..targets.base import digest
 from .problem import Problem
 
+STATE = 2
+"""What the numbers of a state mean; a state of another kind is not read. 2: L_p norms, not their p-th powers."""
+
 
 def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:
     """A hash of the network's weights, the target itself, the domain, the goal, the norm and this version.
@@ -28,5 +31,5 @@ def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:
             got=f"{problem.target.as_dict()}, which symbols cannot trace",
             remedy="Write it as a formula in text, or leave out checkpoint=.",
         ) from None
-    words = [__version__, description, digest(tensors), target, problem.target.domain.as_dict(), goal, norm]
+    words = [__version__, STATE, description, digest(tensors), target, problem.target.domain.as_dict(), goal, norm]
     return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]

@@ -57,9 +57,14 @@ def largest_value(base: Basis, coefficients: Floats) -> Floats:
 
 
 def reaches(base: Basis, radius: Floats) -> Floats:
-    """`r^α`, rounded up, for half-widths r (B, D); (B, C)."""
-    with np.errstate(under="ignore"):
-        return np.prod(radius[:, None, :] ** base.exponents, axis=2) * (1 + 4 * base.degree * ULP) + TINY
+    """`r^α`, rounded up, for half-widths r (B, D); (B, C).
+
+    Fractions and exponents of r apart: a power of one axis may underflow while the product with another's does not.
+    """
+    fraction, exponent = (part[:, None, :] for part in np.frexp(radius))  # (B, 1, D)
+    powers = np.prod(fraction**base.exponents, axis=2) * (1 + 4 * base.degree * ULP)  # (B, C)
+    with np.errstate(under="ignore", over="ignore"):
+        return np.ldexp(powers, (exponent * base.exponents).sum(axis=2)) + TINY
 
 
 def recentred(at: Jet, reach: Floats) -> Jet:

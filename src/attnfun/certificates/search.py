@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ..backends.numpy import run
 from ..domain import Box
+from ..interval.norms import mean
 from ..network import Network
 from ..network.storage import pack
 from ..targets import Target
@@ -102,7 +103,7 @@ def mean_error(target: Target, network: Network, points: int, seed: int, norm: f
     if inside.any():
         rows = rows[inside]
         error[inside] = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
-    return float(np.mean(error**norm) ** (1 / norm)) * target.domain.root_volume(norm)
+    return mean(error, norm) * target.domain.root_volume(norm)
 
 
 def corners(domain: Box) -> Floats:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 import attnfun as af
 
+from ..interval.norms import mean
 from .base import Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
 from .drawing import BLUE, GREEN, GREY, ORANGE
 
@@ -104,8 +105,7 @@ def measured(net: af.Compiled, count: int, norm: float = inf) -> float:
     error = np.abs(values - target.values(rows)).max(axis=1)
     if norm == inf:
         return max(float(error.max()), net.certificate.found)
-    volume = float(np.prod(net.domain.hi - net.domain.lo))
-    return float((np.mean(error**norm) * volume) ** (1 / norm))
+    return mean(error, norm) * net.domain.root_volume(norm)
 
 
 def lattice(domain: af.Box, count: int) -> npt.NDArray[np.float64]:

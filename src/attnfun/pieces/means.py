@@ -34,6 +34,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
+from ..interval.norms import mean
 from ..targets import Target
 from .grids import Grid
 
@@ -102,7 +103,7 @@ class Modulus:
             moved[:, axis] += np.where(inside, shift, -shift)
             moved[:, axis] = np.maximum(moved[:, axis], low[axis])
             change = np.abs(target.values(moved) - base).max(axis=1)
-            levels[axis, place] = np.mean(change**p) ** (1 / p)
+            levels[axis, place] = mean(change, p)
         return cls(scales, np.maximum.accumulate(levels, axis=1), widths, p)
 
     def at(self, spacing: Floats) -> float:
@@ -124,12 +125,13 @@ class Modulus:
         fractions = 2.0 ** np.linspace(-60, 0, 601)
         size = len(self.widths)
         total = sum(self._level(axis, fractions) for axis in range(size))
-        fits = np.flatnonzero(2 ** (size / self.p) * total * np.prod(self.widths) ** (1 / self.p) <= eps / 2)
+        root_volume = np.exp(np.log(self.widths).sum() / self.p)
+        fits = np.flatnonzero(2 ** (size / self.p) * total * root_volume <= eps / 2)
         return self.widths * (fractions[fits[-1]] if len(fits) else fractions[0])
 
     def _level(self, axis: int, fraction: Floats | float) -> Floats:
         """Log-log interpolation; below the finest scale with the exponent of the last four, at most 1."""
-        levels = np.maximum(self.levels[axis], 1e-300)
+        levels = np.maximum(self.levels[axis], np.finfo(np.float64).tiny)
         exponent = np.clip(np.log(levels[3] / levels[0]) / np.log(self.scales[3] / self.scales[0]), 0.05, 1.0)
         inner = np.exp(np.interp(np.log(fraction), np.log(self.scales), np.log(levels)))
         return np.where(fraction < self.scales[0], levels[0] * (fraction / self.scales[0]) ** exponent, inner)

@@ -10,7 +10,7 @@ Box(x=0:2)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, isinf
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ..domain import WIDEST, Box
 from ..errors import InputError
 from ..interval import Interval
+from ..interval.norms import mean
 from .base import Floats, Status, Target, Unanswerable
 from .piecewise import Family
 
@@ -160,9 +161,7 @@ class SamplesTarget(Target):
 
 def mean_over_rows(residuals: Floats, norm: float) -> float:
     """The largest, or the p-mean, over rows of residuals (n, m), of which the largest output counts."""
-    errors = np.abs(residuals).max(axis=1)  # (n,)
-    top = float(errors.max())
-    return top if isinf(norm) or top == 0 else top * float(np.mean((errors / top) ** norm) ** (1 / norm))
+    return mean(np.abs(residuals).max(axis=1), norm)
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> Floats:

@@ -129,8 +129,10 @@ class Slice:
     def growing_error(self, p: float) -> Floats:
         """The L_p error from the lower end of a line up to each of its points, by the trapezoidal rule, (P,)."""
         error = np.nan_to_num(self.error)
-        steps = np.diff(self.ticks[0]) * (error[1:] ** p + error[:-1] ** p) / 2
-        return np.append(0.0, np.cumsum(steps)) ** (1 / p)
+        most, length = float(error.max()) or 1.0, float(self.ticks[0][-1] - self.ticks[0][0])
+        shares = (error / most) ** p
+        steps = np.diff(self.ticks[0]) / length * (shares[1:] + shares[:-1]) / 2
+        return np.append(0.0, np.cumsum(steps)) ** (1 / p) * most * length ** (1 / p)
 
 
 def look(net: Compiled, at: npt.ArrayLike | None = None, output: int = 0) -> Window:
