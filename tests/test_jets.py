@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import flint
 import numpy as np
 import pytest
@@ -16,13 +18,13 @@ from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
 from attnfun.domain import Box, as_box
-from attnfun.interval import Interval, Jet
+from attnfun.interval import Interval, Jet, Untraceable
 from attnfun.interval.jet_functions import multiply
 from attnfun.interval.jets import variables
 from attnfun.interval.series import SERIES
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
-from attnfun.targets import as_target
+from attnfun.targets import Expression, as_target
 from attnfun.targets.operations import sinc
 
 KINKS = ["abs(x)", "sign(x)", "min(x, 0)", "max(0, x)", "where(x <= 0, 1, cos(x))"]
@@ -279,3 +281,106 @@ def test_a_traced_function_may_ask_for_axes():
     target = as_target(lambda p: np.sum(p * p, axis=p.ndim - 1), as_box([(-1, 1)] * 2))
     series = target.jets(variables(Interval([[0.25, -0.5]]), 2))
     np.testing.assert_allclose(series.mid[0, 0], [0.3125, 0.5, -1.0, 1.0, 0.0, 1.0])
+
+
+# ---------------------------------------------------------------- what is not differentiable is never a constant
+
+C = 0.500013
+BUMP = "(1-(1e5*(x-0.500013))**2)"
+WINDOW = "0.500003<x<0.500023"
+HIDDEN = [
+    f"sin(3*x)+{BUMP}*where({WINDOW},1,0)",
+    f"sin(3*x)+{BUMP}*where(not ({WINDOW}),0,1)",
+    f"sin(3*x)+{BUMP}*where(x<=0.500003 or x>=0.500023,0,1)",
+    f"sin(3*x)+{BUMP}*where(x>0.500003,where(x<0.500023,1,0),0)",
+    f"sin(3*x)+{BUMP}*(1-where({WINDOW},0,1))",
+    f"sin(3*x)+{BUMP}*where({WINDOW},1,0)**2",
+    f"sin(3*x)+{BUMP}*(sqrt(1+3*where({WINDOW},1,0))-1)",
+    f"sin(3*x)+{BUMP}*exp(where({WINDOW},0,-40))",
+    f"sin(3*x)+{BUMP}*(1+sign(x-0.500003))*(1-sign(x-0.500023))/4",
+    f"sin(3*x)+max({BUMP},0)",
+    f"sin(3*x)+({BUMP}+abs({BUMP}))/2",
+    f"sin(3*x)+{BUMP}*2**where({WINDOW},0,-60)",
+]
+"""Functions, continuous or nearly, that differ from sin(3x) in a window narrower than the boxes of a search."""
+
+
+def traced_windows() -> list[Any]:
+    low, high = 0.500003, 0.500023
+
+    def bump(x: Any) -> Any:
+        return 1 - (1e5 * (x - C)) ** 2
+
+    return [
+        lambda p: np.sin(3 * p) + np.where((p > low) & (p < high), 1.0, 0.0) * bump(p),
+        lambda p: np.sin(3 * p) + (1.0 * ((p > low) & (p < high))) * bump(p),
+        lambda p: np.sin(3 * p) + np.where(~((p <= low) | (p >= high)), 1.0, 0.0) * bump(p),
+        lambda p: np.sin(3 * p) + (p > low) * (1.0 * (p < high)) * bump(p),
+        lambda p: np.sin(3 * p) + np.where(np.logical_and(p > low, p < high), bump(p), 0.0),
+        lambda p: np.sin(3 * p) + np.where(1.0 * (p > low) - 1.0 * (p >= high), bump(p), 0.0),
+    ]
+
+
+def assert_not_smooth(jet: Jet) -> None:
+    """The series of sin(3x) plus a bump inside [0.5, 0.5001] must not be known over that box."""
+    assert not np.isfinite(jet.rad).all()
+
+
+@pytest.mark.parametrize("text", HIDDEN)
+def test_a_hidden_window_is_unknown_over_the_box_that_holds_it(text: str) -> None:
+    target = Expression(text, Box([-1], [1], ("x",)))
+    for degree in (1, 2, 5):
+        with np.errstate(invalid="ignore"):  # unbounded intervals have no midpoint
+            assert_not_smooth(target.jets(variables(Interval([[0.5]], [[0.5001]]), degree)))
+        beside = target.jets(variables(Interval([[0.4]], [[0.4001]]), degree))
+        assert np.isfinite(beside.rad).all()
+
+
+@pytest.mark.parametrize("text", HIDDEN[::5])
+def test_a_hidden_window_is_never_proved_away(text: str) -> None:
+    try:
+        net = af.compile(text, {"x": (-1, 1)}, options={"tokens": 8}, construction="spectral", time_limit=2)
+    except af.AttnfunError:
+        return
+    assert net.certificate.bound >= abs(net(C) - np.sin(3 * C) - 1) - 1e-9
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_a_hidden_window_of_a_traced_function_is_never_proved_away(number: int) -> None:
+    function = traced_windows()[number]
+    try:
+        net = af.compile(function, (-1, 1), options={"tokens": 8}, construction="spectral", time_limit=2)
+    except af.AttnfunError:
+        return
+    if net.certificate.status is af.Status.PROVED:
+        assert net.certificate.bound >= abs(net(C) - np.sin(3 * C) - 1) - 1e-9
+
+
+@pytest.mark.parametrize("text", ["where(0.30001<x<0.30011,1000,0)", "where(sin(30*x)<0.9,0,1)"])
+def test_a_hidden_window_counts_in_the_mean(text: str) -> None:
+    net = af.compile(text, {"x": (0, 3)}, norm=1, options={"tokens": 4}, construction="grid", time_limit=2)
+    points = np.linspace(0, 3, 200_001)
+    values = Expression(text, Box([0], [3], ("x",))).values(points[:, None])[:, 0]
+    assert net.certificate.bound >= 0.9 * 3 * float(np.abs(values - net(points)).mean())
+
+
+def test_an_interval_is_not_taken_for_a_constant_series() -> None:
+    x = variables(Interval([[0.0]], [[1.0]]), 2)[:, 0]
+    with pytest.raises(Untraceable, match="derivatives"):
+        _ = x * Interval(0.0, 1.0)
+
+
+def test_a_function_outside_its_domain_has_no_series() -> None:
+    """x**2.5 has two bounded derivatives, but no value left of zero."""
+    x = variables(Interval([[-1e-9]], [[1.0]]), 2)[:, 0]
+    assert np.isinf((x**2.5).rad[:, 0]).all()
+
+
+def test_conditions_keep_their_kind() -> None:
+    x = variables(Interval([[0.0, 0.0]], [[0.4, 0.6]]), 1)  # (1, 2)
+    both = (x < 0.5)[..., 0] & ~(x > 0.7).reshape(1, 2)[..., 1]
+    assert both.surely.all()
+    assert np.all(x < 0.7, axis=1).surely.all()
+    assert not (x < 0.5).all(1).surely.any()
+    with pytest.raises(Untraceable, match="truth values alone"):
+        _ = (x < 0.5) + (x > 0.7)

@@ -122,7 +122,7 @@ def _(layer: Affine, tokens: Jet) -> Jet:
 
 @push.register
 def _(layer: Softmax, tokens: Jet) -> Jet:
-    weights = exp(tokens - Interval(tokens.mid[..., 0].max(axis=2, keepdims=True)))
+    weights = exp(tokens - tokens.mid[..., 0].max(axis=2, keepdims=True))
     total = weights.sum(2).reshape(*tokens.shape[:2], 1)
     return divide(weights, total)
 
@@ -273,7 +273,7 @@ def _with_data(layer: Attention, head: int, view: _View, tokens: Jet, total: Jet
     key = tokens.linear(layer.key[head], layer.key_bias[head])  # (B, n, k)
     value = tokens.linear(layer.value[head], layer.value_bias[head])  # (B, n, v)
     batch, length = tokens.shape[:2]
-    apart = key.reshape(batch, 1, length, -1) - Interval(view.reference[:, :, None])  # (B, n, n, k)
+    apart = key.reshape(batch, 1, length, -1) - view.reference[:, :, None]  # (B, n, n, k)
     weights = exp(multiply(apart, q.reshape(batch, length, 1, -1)).sum(3))  # (B, n, n)
     mixed = multiply(weights.reshape(batch, length, length, 1), value.reshape(batch, 1, length, -1))
     return total + mixed.sum(2), mass + weights.sum(2)

@@ -11,8 +11,9 @@ import numpy as np
 
 from .basis import Basis
 from .directed import ULP, Floats
-from .jets import TINY, UFUNCS, Jet, pick
+from .jets import TINY, UFUNCS, Jet, compared, pick
 from .series import SERIES, Coefficients, power
+from .truth import less, less_equal
 
 LEAST = 1e-150
 """Sizes below this are taken for it, so that no product of two of them underflows."""
@@ -138,13 +139,13 @@ def exp(a: Jet) -> Jet:
         return elementary("exp", a)
     base, slack = a.basis, (2 * a.basis.size + 16) * ULP
     known, degrees = base.count(a.degree), base.degrees.reshape(-1, *[1] * a.ndim)
-    steps, doubt = rows_of(a.mid, a.ndim) * degrees, rows_of(a.rad, a.ndim) * degrees  # (C, *S)
-    reach = np.abs(steps) + doubt
     scale = Jet.constant(base, np.exp(a.value))  # type: ignore[arg-type]
     centre, off = scale.mid[..., 0], scale.rad[..., 0]
-    mid, rad = np.zeros(steps.shape), np.zeros(steps.shape)
-    mid[0] = 1.0
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
+        steps, doubt = rows_of(a.mid, a.ndim) * degrees, rows_of(a.rad, a.ndim) * degrees  # (C, *S)
+        reach = np.abs(steps) + doubt
+        mid, rad = np.zeros(steps.shape), np.zeros(steps.shape)
+        mid[0] = 1.0
         for k in range(base.size):
             if k:
                 mid[k] /= float(base.degrees[k])
@@ -185,10 +186,10 @@ UFUNCS.update(
         "true_divide": divide,
         "negative": lambda a: -a,
         "positive": lambda a: a,
-        "less": lambda a, b: a.value < b.value,
-        "less_equal": lambda a, b: a.value <= b.value,
-        "greater": lambda a, b: a.value > b.value,
-        "greater_equal": lambda a, b: a.value >= b.value,
+        "less": partial(compared, less),
+        "less_equal": partial(compared, less_equal),
+        "greater": lambda a, b: compared(less, b, a),
+        "greater_equal": lambda a, b: compared(less_equal, b, a),
         "exp": exp,
         "power": general_power,
         "float_power": general_power,

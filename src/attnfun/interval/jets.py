@@ -5,8 +5,13 @@ and radius. Operations enclose the coefficients of the result: running a formula
 its Taylor coefficients there; running it on variables whose constant term is the whole box encloses the coefficients at
 every point of the box, and those of top degree are the Lagrange remainder.
 
-A radius that is not finite means that nothing is known of a coefficient (a kink, a pole). A product too small for a
-float is not nothing: wherever neither factor is exactly zero, the radius is at least `TINY`.
+A radius that is not finite means that nothing is known of a coefficient (a kink, a jump, a pole, a place where the
+function is not defined). A product too small for a float is not nothing: wherever neither factor is exactly zero, the
+radius is at least `TINY`.
+
+Only numbers become constant series. An interval may be the range of something that varies, so it is not taken for a
+constant; a comparison of series is a `Condition`, which is constant where it is decided on the whole box and unknown
+elsewhere.
 """
 
 from __future__ import annotations
@@ -15,12 +20,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import directed
 from .basis import Basis, basis
 from .directed import ULP, Floats
-from .interval import Interval, Untraceable, as_interval, refuse_flags
-from .truth import Truth, as_truth
+from .interval import Interval, Untraceable, is_flag, refuse_flags
+from .truth import LOGIC, Truth, as_truth
 
 UFUNCS: dict[str, Callable[..., Any]] = {}
 """NumPy functions on series by name, filled by `jet_functions.py`."""
@@ -49,9 +55,9 @@ class Jet:
 
     @classmethod
     def constant(cls, base: Basis, value: Interval) -> Jet:
-        """Series without higher terms."""
+        """Series without higher terms of numbers known within `value`; unknown where that is not defined."""
         mid, rad = (np.moveaxis(np.zeros((base.size, *value.shape)), 0, -1) for _ in range(2))  # rows, see below
-        mid[..., 0], rad[..., 0] = value.mid, value.radius
+        mid[..., 0], rad[..., 0] = value.mid, np.where(value.defined, value.radius, np.inf)
         return cls(base, mid, rad, 0)
 
     @property
@@ -119,8 +125,11 @@ class Jet:
         name = ufunc.__name__
         if method == "reduce" and name == "add" and set(kwargs) <= {"axis"}:
             return inputs[0].sum(kwargs.get("axis", 0))
+        if method == "__call__" and name in LOGIC and not kwargs and all(is_flag(value) for value in inputs):
+            return Condition(self.basis, LOGIC[name](*(truth_of(value) for value in inputs)))
         if method != "__call__" or kwargs or name not in UFUNCS:
             raise Untraceable(f"np.{name} has no Taylor series here")
+        refuse_flags(f"np.{name}", inputs)
         return UFUNCS[name](*(as_jet(self.basis, value) for value in inputs))
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Jet:
@@ -131,6 +140,8 @@ class Jet:
             return args[0].sum(*args[1:], **kwargs)
         if function is np.where:
             return where(self.basis, *args, **kwargs)
+        if function in (np.all, np.any) and is_flag(args[0]):
+            return getattr(args[0], function.__name__)(*args[1:], **kwargs)
         raise Untraceable(f"np.{function.__name__} has no Taylor series here")
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -169,16 +180,16 @@ class Jet:
     def __rpow__(self, other: Any) -> Jet:
         return np.power(other, self)  # type: ignore[return-value]
 
-    def __lt__(self, other: Any) -> Truth:
+    def __lt__(self, other: Any) -> Condition:
         return np.less(self, other)  # type: ignore[return-value]
 
-    def __le__(self, other: Any) -> Truth:
+    def __le__(self, other: Any) -> Condition:
         return np.less_equal(self, other)  # type: ignore[return-value]
 
-    def __gt__(self, other: Any) -> Truth:
+    def __gt__(self, other: Any) -> Condition:
         return np.greater(self, other)  # type: ignore[return-value]
 
-    def __ge__(self, other: Any) -> Truth:
+    def __ge__(self, other: Any) -> Condition:
         return np.greater_equal(self, other)  # type: ignore[return-value]
 
     def __eq__(self, other: object) -> Any:
@@ -206,18 +217,81 @@ def variables(points: Interval, degree: int) -> Jet:
     return Jet(base, jet.mid, jet.rad, 1)
 
 
+class Condition(Jet):
+    """A comparison of series as the number 0 or 1: constant where it is decided on the whole box, unknown elsewhere.
+
+    >>> x = variables(Interval([[0.0], [0.0]], [[0.4], [0.6]]), degree=2)[:, 0]
+    >>> (x < 0.5).mid[:, 0], (2.0 * (x < 0.5)).rad
+    (array([1., 0.]), array([[ 0.,  0.,  0.],
+           [inf, inf, inf]]))
+    """
+
+    __slots__ = ("truth",)
+
+    def __init__(self, base: Basis, truth: Truth) -> None:
+        decided = (truth.surely | ~truth.possibly) & truth.defined
+        mid, rad = np.zeros((*truth.shape, base.size)), np.zeros((*truth.shape, base.size))
+        mid[..., 0] = truth.surely
+        rad[~decided] = np.inf
+        super().__init__(base, mid, rad, 0 if decided.all() else None)
+        self.truth = truth
+
+    @property
+    def surely(self) -> npt.NDArray[np.bool_]:
+        """Where it holds on the whole box."""
+        return self.truth.surely
+
+    def __getitem__(self, index: Any) -> Condition:
+        return Condition(self.basis, self.truth[index])
+
+    def reshape(self, *shape: Any) -> Condition:
+        """The same comparisons in another shape."""
+        return Condition(self.basis, self.truth.reshape(*shape))
+
+    def all(self, axis: int | None = None) -> Condition:
+        """Are all true along an axis?"""
+        return Condition(self.basis, self.truth.all(axis))
+
+    def any(self, axis: int | None = None) -> Condition:
+        """Is any true along an axis?"""
+        return Condition(self.basis, self.truth.any(axis))
+
+    def __and__(self, other: Any) -> Condition:
+        return np.bitwise_and(self, other)  # type: ignore[call-overload]
+
+    def __or__(self, other: Any) -> Condition:
+        return np.bitwise_or(self, other)  # type: ignore[call-overload]
+
+    def __invert__(self) -> Condition:
+        return Condition(self.basis, ~self.truth)
+
+    __rand__, __ror__ = __and__, __or__
+
+
 def as_jet(base: Basis, value: Any) -> Jet:
-    """A series as it is, a number as a constant one, a truth value as 0 or 1 (unknown where undecided)."""
+    """A series as it is, a number as a constant one. The range of something that varies is refused."""
     if isinstance(value, Jet):
         return value
-    if isinstance(value, Truth):
-        one, zero = (Jet.constant(base, Interval(np.full(value.shape, number))) for number in (1.0, 0.0))
-        return pick(value.surely, ~value.possibly, one, zero)
-    return Jet.constant(base, as_interval(value))
+    if hasattr(value, "__interval__"):
+        raise Untraceable("an interval is not a Taylor series: nothing is known of its derivatives")
+    return Jet.constant(base, Interval(value))
+
+
+def truth_of(value: Any) -> Truth:
+    """A comparison of series, flags, or the question whether a series is not zero."""
+    if isinstance(value, Condition):
+        return value.truth
+    return as_truth(value.value if isinstance(value, Jet) else value)
+
+
+def compared(comparison: Callable[[Interval, Interval], Truth], a: Jet, b: Jet) -> Condition:
+    """A comparison of the values of two series, on whole boxes."""
+    return Condition(a.basis, comparison(a.value, b.value))
 
 
 def join(parts: Any, axis: int = 0, function: Any = np.concatenate) -> Jet:
     """`np.concatenate` or `np.stack` of series and constants."""
+    refuse_flags(f"np.{function.__name__}", parts)
     base = next(part.basis for part in parts if isinstance(part, Jet))
     jets = [as_jet(base, part) for part in parts]
     axis = axis - 1 if axis < 0 else axis
@@ -245,5 +319,5 @@ def pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:
 def where(base: Basis, condition: Any, a: Any, b: Any) -> Jet:
     """The branch that is certain; where none is, nothing is known."""
     refuse_flags("np.where", (a, b))
-    truth = as_truth(condition.value if isinstance(condition, Jet) else condition)
-    return pick(truth.surely, ~truth.possibly, as_jet(base, a), as_jet(base, b))
+    truth = truth_of(condition)
+    return pick(truth.surely & truth.defined, ~truth.possibly & truth.defined, as_jet(base, a), as_jet(base, b))

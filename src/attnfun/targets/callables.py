@@ -18,7 +18,6 @@ from ..domain import Box
 from ..errors import InputError
 from ..interval import Interval, Jet, Truth, Untraceable, as_interval
 from ..interval.directed import above, below
-from ..interval.jets import as_jet
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Asking, Evaluations
 from .expression import LIBRARY_ASSUMPTION, Expression
@@ -71,7 +70,6 @@ class PythonFunction:
     def on_jets(self, variables: Jet) -> Jet:
         """Run the function on Taylor series (B, D)."""
         result = self.function(variables.reshape((len(variables), *self.domain.shape)))
-        result = as_jet(variables.basis, result) if isinstance(result, Truth) else result
         if not isinstance(result, Jet) or result.shape != (len(variables), *self.output_shape):
             raise Untraceable(f"{self.name} returned something else than Taylor series")
         return result.reshape(len(variables), -1)

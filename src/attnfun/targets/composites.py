@@ -131,14 +131,13 @@ class Composite:
 
     def run(self, u: Any) -> list[Any]:
         """Every step."""
-        exact = isinstance(u, np.ndarray | float)
         done: list[Any] = []
         for step in self.steps:
             if step.kind == "variable":
                 done.append(u)
             elif step.kind == "constant":
                 number = step.value.interval if isinstance(step.value, Identity) else Interval(step.value)
-                done.append(float(number.mid) if exact else number)
+                done.append(_number_for(u, number))
             else:
                 done.append(OPERATIONS[step.kind](*(done[k] for k in step.args)))
         return done
@@ -274,6 +273,13 @@ def _hull(pieces: Interval) -> Interval:
 
 def _width(range_: Interval) -> float:
     return float(np.nextafter(range_.hi - range_.lo, np.inf))
+
+
+def _number_for(u: Any, number: Interval) -> Any:
+    """A constant in the arithmetic of the variable: a series, an interval or a float."""
+    if isinstance(u, Jet):
+        return Jet.constant(u.basis, number)
+    return number if isinstance(u, Interval) else float(number.mid)
 
 
 def _is(value: Interval, number: float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from ..domain import Box
 from ..errors import InputError
 from ..interval import Interval, Jet, Untraceable, as_interval, join
+from ..interval.basis import Basis
 from ..interval.directed import LIBRARY_ULPS, above, below
 from ..interval.jets import join as join_jets
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
@@ -68,8 +69,9 @@ class Expression(Target):
 
     def jets(self, variables: Jet) -> Jet:
         """The formula in Taylor arithmetic."""
+        constant = partial(_constant_series, variables.basis)
         try:
-            steps = self.run([variables[:, k] for k in range(variables.shape[1])], enclosed_constant)
+            steps = self.run([variables[:, k] for k in range(variables.shape[1])], constant)
         except Untraceable:
             raise Unanswerable from None
         zero = variables[:, 0] * 0.0
@@ -154,6 +156,11 @@ def enclosed_constant(node: Node) -> Interval:
     """A constant as an interval that holds the number as written."""
     value = np.float64(node.value)
     return Interval(value) if node.exact else Interval(below(value), above(value))  # type: ignore[arg-type]
+
+
+def _constant_series(base: Basis, node: Node) -> Jet:
+    """A constant as a series."""
+    return Jet.constant(base, enclosed_constant(node))
 
 
 def _as_column(step: Interval, count: int) -> Interval:
