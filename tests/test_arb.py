@@ -17,6 +17,7 @@ from attnfun.certificates import arb as engine
 from attnfun.certificates.arb_heads import Cell, Focus, View
 from attnfun.certificates.arb_jets import evaluate, jets, precision, variables
 from attnfun.certificates.arb_network import affine, wire
+from attnfun.deadline import Deadline
 from attnfun.network import Affine, Attention, Network, Softmax
 from attnfun.network.reference import run
 from attnfun.targets import Expression
@@ -76,7 +77,7 @@ def test_without_a_goal_the_bound_comes_close_to_the_largest_error(compiled):
     largest = np.abs(run(claim.network, points[:, None])[:, 0] - np.sin(3 * points)).max()
     outcome = engine.bound_error(claim.target, claim.network, None)
     assert largest <= outcome.bound <= 1.06 * largest
-    assert engine.bound_error(claim.target, claim.network, None, time_limit=0.0).bound >= outcome.bound
+    assert engine.bound_error(claim.target, claim.network, None, Deadline(0.0, 0.0)).bound >= outcome.bound
 
 
 def test_the_smallest_boxes_are_not_cut_for_ever():

@@ -17,6 +17,7 @@ from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
+from attnfun.deadline import Deadline
 from attnfun.domain import Box, as_box
 from attnfun.interval import Interval, Jet, Untraceable
 from attnfun.interval.jet_functions import multiply
@@ -212,7 +213,7 @@ def test_a_product_too_small_for_a_float_is_not_zero(text):
     with precision():
         exact = float(evaluate(target.program, algebra_of(1, 0), point)[0][0])
     assert exact > 1e100
-    assert exact <= bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, time_limit=5).bound
+    assert exact <= bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, Deadline.after(5)).bound
 
 
 @pytest.mark.parametrize("p", [1, 2, 10, 1e6])

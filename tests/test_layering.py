@@ -12,6 +12,7 @@ import attnfun
 ORDER = [
     "_version",
     "errors",
+    "deadline",
     "executors",
     "dtypes",
     "domain",

@@ -13,6 +13,7 @@ from attnfun.certificates import combined, heads
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.search import network_rows
+from attnfun.deadline import Deadline
 from attnfun.interval import Interval, directed
 from attnfun.network.reference import run
 
@@ -54,7 +55,7 @@ def claimed_and_true(net: af.Compiled) -> tuple[float, float]:
     points = np.linspace(-1, 1, 4001).astype(np.float32).astype(np.float64)
     exact = network_rows(replace(claim.network, dtype="float64"), points[:, None])[:, 0]
     true = np.abs(net(points).astype(np.float64) - exact).max()
-    return bound_error(claim.target, claim.network, None, time_limit=20).parts["rounding"], float(true)
+    return bound_error(claim.target, claim.network, None, Deadline.after(20)).parts["rounding"], float(true)
 
 
 def test_the_rounding_term(monkeypatch):

@@ -16,6 +16,7 @@ from distributed import Client, LocalCluster
 
 import attnfun as af
 from attnfun.certificates.branch_and_bound import CHUNK, bound_error
+from attnfun.deadline import Deadline
 from attnfun.executors import in_order
 from attnfun.network import Attention, reference
 from cases import CASES
@@ -74,7 +75,7 @@ def test_nothing_is_begun_for_a_caller_who_has_left_or_has_no_time():
         return number
 
     with ThreadPoolExecutor(1) as thread:
-        assert list(in_order(work, range(9), thread, deadline=time.monotonic() + 0.05)) == []
+        assert list(in_order(work, range(9), thread, deadline=Deadline.after(0.05))) == []
         gate.set()
     assert len(begun) <= 1
     with ThreadPoolExecutor(1) as thread:
@@ -139,7 +140,7 @@ def test_a_state_is_never_taken_for_that_of_another_function(tmp_path):
         target = af.compile(function, (-1, 1), 5.0, construction="cross").certificate.claim.target
         return bound_error(target, network, None, checkpoint=tmp_path, **keywords)
 
-    bound(lambda x: x + 0.0, time_limit=0.0)
+    bound(lambda x: x + 0.0, deadline=Deadline(0.0, 0.0))
     assert len(list(tmp_path.iterdir())) == 1
     assert bound(lambda x: x + 4.0).bound > 3.5
     assert bound(lambda x: x + 0.0).bound < 0.5

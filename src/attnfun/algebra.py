@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .deadline import TIME_LIMIT, Deadline
+
 if TYPE_CHECKING:
     from .compiled import Compiled
 
@@ -28,7 +30,7 @@ class Algebra:
 
         return restricted(self, domain)
 
-    def tighten(self: Any, time_limit: float = 60.0) -> Compiled:
+    def tighten(self: Any, time_limit: float | Deadline = TIME_LIMIT) -> Compiled:
         """Bound the error of the network as a whole, by boxes if need be, and keep the smaller bound."""
         from .combine import tightened
 

@@ -19,9 +19,10 @@ from .certificates import Certificate, Claim, Effort, certify, combine
 from .certificates.combined import RESTRICTED, errors_of, joint_network, reach_of
 from .certificates.search import network_rows
 from .compiled import Compiled
+from .deadline import Deadline
 from .domain import Box, as_box
 from .dtypes import round_to
-from .errors import InputError, ToleranceNotMet
+from .errors import InputError, TimeLimitReached, ToleranceNotMet
 from .interval import Interval
 from .network import Affine, Network
 from .pipeline import compile
@@ -108,10 +109,13 @@ def restricted(net: Compiled, domain: object) -> Compiled:
     return replace(net, certificate=combine(claim).allowing(net.certificate.allowance))
 
 
-def tightened(net: Compiled, time_limit: float) -> Compiled:
+def tightened(net: Compiled, time_limit: float | Deadline) -> Compiled:
     """The same network with the smaller of two bounds."""
-    old = net.certificate
-    new = certify(old.claim, None, norm=old.norm, seed=old.seed, effort=Effort(time_limit)).allowing(old.allowance)
+    old, effort = net.certificate, Effort(Deadline.of(time_limit))
+    try:
+        new = certify(old.claim, None, norm=old.norm, seed=old.seed, effort=effort).allowing(old.allowance)
+    except TimeLimitReached:
+        return net
     better = new.status is old.status and new.bound < old.bound
     return replace(net, certificate=new) if better else net
 

@@ -46,6 +46,15 @@ class ToleranceNotMet(AttnfunError):
         self.best = best
 
 
+class TimeLimitReached(ToleranceNotMet):
+    """The time limit was over before there was a result; `best` is what there was by then (or None)."""
+
+    def __init__(self, work: str, limit: float, *, got: object = None, remedy: str = "", best: Any = None) -> None:
+        self.reason = f"The time limit of {limit:g} s was reached: allow more"
+        remedy = f"{self.reason}. {remedy}".rstrip()
+        super().__init__(f"{work} must end within the time limit", got=got, remedy=remedy, best=best)
+
+
 class ProofFailed(AttnfunError):
     """A certificate that could not be proved again."""
 

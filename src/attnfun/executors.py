@@ -8,14 +8,14 @@ here; what the *engine* raises (a worker died, a scheduler is gone) is no fault 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from itertools import islice
-from math import inf, isinf
+from math import isinf
 from typing import Any, Generic, TypeVar
 
+from .deadline import NEVER, Deadline
 from .errors import InputError, WorkersLost
 
 Chunk = TypeVar("Chunk")
@@ -36,12 +36,12 @@ def in_order(
     chunks: Iterable[Chunk],
     executor: Executor | None = None,
     *,
-    deadline: float = inf,
+    deadline: Deadline = NEVER,
     ahead: int = AHEAD,
 ) -> Iterator[Result]:
     """The results of `work` on chunks, in their order, done here or by the workers of `executor`.
 
-    Ends early when `time.monotonic()` passes the deadline; the chunks whose results came in are a beginning of them
+    Ends early when the deadline is over; the chunks whose results came in are a beginning of them
     all. Without workers at least one is done. Memory O(ahead) chunks.
 
     >>> list(in_order(abs, [-1, 2, -3]))
@@ -50,7 +50,7 @@ def in_order(
     if executor is None:
         for chunk in chunks:
             yield work(chunk)
-            if time.monotonic() > deadline:
+            if deadline.over:
                 return
         return
     source, flying = iter(chunks), deque[_Flight[Chunk, Result]]()
@@ -90,14 +90,14 @@ class _Flight(Generic[Chunk, Result]):
         self.work, self.chunk, self.executor = work, chunk, executor
         self.future = self._sent()
 
-    def landed(self, deadline: float) -> bool:
+    def landed(self, deadline: Deadline) -> bool:
         """Wait for the result, sending the chunk again where the engine failed; False if the deadline passes."""
         for left in reversed(range(TRIES)):
             try:
-                wait = None if isinf(deadline) else max(deadline - time.monotonic(), 0.0)
-                self.result, reason = self.future.result(wait)
+                seconds = deadline.left
+                self.result, reason = self.future.result(None if isinf(seconds) else seconds)
             except (Exception, CancelledError) as failure:
-                if isinstance(failure, TimeoutError) and time.monotonic() >= deadline:
+                if isinstance(failure, TimeoutError) and deadline.left == 0:
                     return False
                 if left == 0 or isinstance(failure, BrokenExecutor) or _unsendable(failure):
                     raise _explained(failure) from failure

@@ -19,6 +19,7 @@ from .backends.seats import Places, Seat, dtype_of, need, usable
 from .certificates import Certificate, Claim, Effort, certify
 from .certificates.rounding import FLASH_BLOCK
 from .compiled import Compiled
+from .deadline import TIME_LIMIT, Deadline
 from .errors import AttnfunError, InputError, ToleranceNotMet
 from .network import Network
 from .network.folding import folded
@@ -91,7 +92,7 @@ def init_(
     flag: int | None = None,
     one: int | None = None,
     construction: str | None = None,
-    time_limit: float = 60.0,
+    time_limit: float | Deadline = TIME_LIMIT,
     **options: Any,
 ) -> Placement:
     """Write compiled weights into an `nn.MultiheadAttention`, in its dtype, the rest untouched.
@@ -122,16 +123,16 @@ def init_(
     >>> bool(abs(out[0, placed.writes] - np.sin(0.3)) <= placed.certificate.bound <= 1e-3)
     True
     """
-    layer = usable(module, flag, one)
+    layer, deadline = usable(module, flag, one), Deadline.of(time_limit)
     refused: list[InputError] = []
-    asked = {**options, "dtype": dtype_of(layer), "time_limit": time_limit}
+    asked = {**options, "dtype": dtype_of(layer), "time_limit": deadline}
     for net in _candidates(target, domain, eps, construction, asked):
         try:
             seat = Seat.in_layer(layer, _adopted(net, layer), heads, reads, writes, flag, one)
         except InputError as reason:
             refused.append(reason)
             continue
-        certificate = _certified(net, seat.network, net.eps if eps is None else eps, time_limit)
+        certificate = _certified(net, seat.network, net.eps if eps is None else eps, deadline)
         if flag is not None:
             certificate = replace(certificate, assumptions=(*certificate.assumptions, AMONG_DATA))
         made = seat.write(layer)
@@ -168,7 +169,7 @@ def _adopted(net: Compiled, layer: nn.MultiheadAttention) -> Network:
     return replace(network, layers=(replace(network.attention[0], scaling=roundings_in(layer.head_dim)),))
 
 
-def _certified(net: Compiled, network: Network, eps: float | None, time_limit: float) -> Certificate:
+def _certified(net: Compiled, network: Network, eps: float | None, deadline: Deadline) -> Certificate:
     """What is proved about the layer that will be written, or an error if it is not enough."""
     known = net.certificate
     if known.claim.target is None:
@@ -179,7 +180,7 @@ def _certified(net: Compiled, network: Network, eps: float | None, time_limit: f
         )
     proof = known.status is not Status.ESTIMATED
     claim = Claim.about(known.claim.target, network)
-    effort = Effort(time_limit)
+    effort = Effort(deadline)
     certificate = certify(claim, eps, norm=known.norm, proof=proof, seed=known.seed, effort=effort)
     if eps is not None and not certificate.bound <= eps:
         raise ToleranceNotMet(

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from .certificates import Claim, Effort, Progress, certify
+from .certificates import Certificate, Claim, Effort, Progress, certify
 from .compiled import Compiled
 from .constructions import Construction, Wish, candidates, for_one_token
+from .deadline import TIME_LIMIT, Deadline
 from .domain import OUTSIDE, Box, Outside, as_box
-from .errors import InputError, ToleranceNotMet
+from .errors import InputError, TimeLimitReached, ToleranceNotMet
 from .kernels import allowance_for
-from .network import DTYPES
+from .network import DTYPES, Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
 from .targets import Asking, Target, Unanswerable, as_target
@@ -29,8 +30,6 @@ BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
 MARGIN = 0.9
 """The first network is planned for this fraction of eps, so that the proof has room."""
-LEAST_TIME = 0.01
-"""Seconds that a last attempt gets when the time limit is over."""
 CLOSEST = 0.02
 """No aim is closer than this fraction of the tolerance while networks stay as large as they are."""
 STALLED = 0.95
@@ -48,7 +47,7 @@ def compile(
     construction: str = "auto",
     dtype: str = "float64",
     budget: int = BUDGET,
-    time_limit: float = 60.0,
+    time_limit: float | Deadline = TIME_LIMIT,
     options: dict[str, Any] | None = None,
     lipschitz: float | None = None,
     proof: bool = True,
@@ -78,7 +77,9 @@ def compile(
     dtype
         The arithmetic in which the network will run; the certificate holds for it.
     budget, time_limit
-        Memory tokens and seconds that may be spent.
+        Memory tokens and seconds that may be spent, on everything together. The time limit holds within a tenth and a
+        second; only a running call of your own function and the first compilation of kernels are waited for. A
+        `Deadline` may be shared by several calls.
     lipschitz
         A declared Lipschitz constant (Euclidean); the function is then a black box.
     proof
@@ -86,7 +87,8 @@ def compile(
     outside
         What calls do with points outside the domain: "raise", "clip" or "allow".
     seed
-        For the points that are sampled. Equal calls give equal results.
+        For the points that are sampled. Equal calls give equal results, unless time runs out: while several
+        constructions are in question each proof has a share of the time that is left.
     progress
         Called with a `Progress` after each round of a proof, and as values of a black box come in from workers or for a
         cache.
@@ -103,7 +105,7 @@ def compile(
     InputError
         For anything that cannot be used.
     ToleranceNotMet
-        If eps is out of reach, with the best result.
+        If eps is out of reach, or not reached within the time limit, with the best result.
 
     Examples
     --------
@@ -112,30 +114,34 @@ def compile(
     >>> net.certificate.status.value, bool(net.certificate.bound <= 0.05), abs(net(0.5) - np.sin(1.5)) <= 0.05
     ('proved', True, np.True_)
     """
-    effort = Effort(time_limit, progress, executor, checkpoint)
+    effort = Effort(Deadline.of(time_limit), progress, executor, checkpoint)
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
     goal = as_target(target, where, lipschitz, ask.sampling(cache))
-    ask = ask.fitted(goal)
-    goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
-    refuse_defects(goal, ask.largest_jump)
-    try:
-        return for_each_token(construction, goal, ask)
-    except Unanswerable:
-        return pursue(candidates(construction, goal), goal, ask)
+    with goal.until(effort.deadline):
+        ask = ask.fitted(goal)
+        goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
+        refuse_defects(goal, ask.largest_jump)
+        try:
+            return for_each_token(construction, goal, ask)
+        except Unanswerable:
+            return pursue(candidates(construction, goal), goal, ask)
 
 
 def pursue(theorems: list[Construction], goal: Target, ask: Request) -> Compiled:
     """Plan, build and certify, the cheapest first, aiming closer until a certificate meets the tolerance."""
     queue = Queue(first_attempts(theorems, goal, ask), ask.budget)
-    while attempt := queue.cheapest():
-        result = _realise(ask, goal, attempt, queue.share)
-        if ask.eps is None or result.certificate.bound <= ask.eps:
-            return replace(result, alternatives=queue.alternatives(attempt))
-        try:
-            queue.waiting.append(_closer(ask.eps, ask, goal, attempt, result))
-        except ToleranceNotMet as miss:
-            queue.drop(attempt, miss)
+    try:
+        while attempt := queue.cheapest(ask.effort.deadline):
+            try:
+                result = _realise(ask, goal, attempt, queue.share)
+                if ask.eps is None or result.certificate.bound <= ask.eps:
+                    return replace(result, alternatives=queue.alternatives(attempt))
+                queue.waiting.append(_closer(ask.eps, ask, goal, attempt, result))
+            except ToleranceNotMet as miss:
+                queue.drop(attempt, miss)
+    except TimeLimitReached as late:
+        raise _late(ask, queue, late) from None
     raise _best_miss(ask, goal, queue)
 
 
@@ -148,7 +154,8 @@ def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
     theorems = for_one_token(construction, token)
     if not theorems or ask.norm != "inf":
         raise Unanswerable
-    one = pursue(theorems, token, ask)
+    with token.until(ask.effort.deadline):
+        one = pursue(theorems, token, ask)
     try:
         network = on_each_token(one.network, target.domain.tokens[0])
     except InputError:
@@ -185,7 +192,6 @@ class Request:
     outside: Outside
     seed: int
     effort: Effort
-    began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         number = isinstance(self.eps, int | float | np.number) and not isinstance(self.eps, bool)
@@ -199,20 +205,19 @@ class Request:
         _require(self.dtype in DTYPES, f"dtype must be one of {', '.join(DTYPES)}", self.dtype)
         whole = isinstance(self.budget, int | np.integer) and self.budget >= 1
         _require(whole, "budget must be a whole number of tokens >= 1", self.budget)
-        _require(self.effort.time_limit > 0, "time_limit must be a number of seconds > 0", self.effort.time_limit)
         _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
 
     def sampling(self, cache: str | Path | None) -> Asking:
         """How a black box is asked."""
         tell, effort = self.effort.progress, self.effort
         told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
-        return Asking(effort.executor, cache, self.began + effort.time_limit, told)
+        return Asking(effort.executor, cache, told)
 
     def wish(self, theorem: Construction, aim: float | None) -> Wish:
         """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
         _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
-        return Wish(aim, self.budget, self.options, self.dtype, float(self.norm), self.seed)
+        return Wish(aim, self.budget, self.options, self.dtype, float(self.norm), self.seed, self.effort.deadline)
 
     def fitted(self, target: Target) -> Request:
         """Make a relative tolerance absolute."""
@@ -235,24 +240,27 @@ class Request:
         """A continuous network can serve a target that jumps by this much; in L_p any jump is allowed."""
         return math.inf if self.eps is None or self.norm != "inf" else 2 * self.eps
 
-    @property
-    def time_left(self) -> float:
-        """Seconds left of the limit."""
-        return max(self.effort.time_limit - (time.monotonic() - self.began), LEAST_TIME)
-
 
 def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0) -> Compiled:
-    """Build the planned network and certify it, in a share of the time left."""
+    """Build the planned network and certify it, in a share of the time left.
+
+    TimeLimitReached, with an estimate for its network, if there was no time to prove any bound.
+    """
     theorem, plan = attempt.theorem, attempt.settled
-    network, scale = theorem.build(target, plan, ask.dtype), ask.scale(target.domain)
-    certificate = certify(
-        Claim.about(target, network),
-        ask.eps,
-        norm=float(ask.norm),
-        proof=ask.proof,
-        seed=ask.seed,
-        effort=replace(ask.effort, time_limit=max(share * ask.time_left, LEAST_TIME)),
-    )
+    network = theorem.build(target, plan, ask.dtype)
+    certified = partial(certify, Claim.about(target, network), ask.eps, norm=float(ask.norm), seed=ask.seed)
+    effort = replace(ask.effort, deadline=ask.effort.deadline.share(share))
+    try:
+        certificate = certified(proof=ask.proof, effort=effort)
+    except TimeLimitReached as late:
+        late.best = _compiled(ask, target, attempt, network, certified(proof=False, effort=effort))
+        raise
+    return _compiled(ask, target, attempt, network, certificate)
+
+
+def _compiled(ask: Request, target: Target, attempt: Attempt, network: Network, certificate: Certificate) -> Compiled:
+    """What users get."""
+    theorem, plan, scale = attempt.theorem, attempt.settled, ask.scale(target.domain)
     if target.evaluable:  # what was measured at rows of data stays as it was measured
         certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
     return Compiled(
@@ -286,15 +294,17 @@ def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: 
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
-    if ask.time_left <= LEAST_TIME:
-        raise _missed(ask, result, f"The time limit of {ask.effort.time_limit:g} s was reached: allow more")
     larger = last is not None and result.network.tokens > last.network.tokens
     tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
     if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
         limits = f"it is at the limits of {ask.dtype}, or the target jumps somewhere"
         raise _missed(ask, result, f"The error does not fall with more tokens: {limits}")
     aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
-    return _planned(theorem, target, ask.wish(theorem, aim), result)
+    try:
+        ask.effort.deadline.check("planning")
+        return _planned(theorem, target, ask.wish(theorem, aim), result)
+    except TimeLimitReached as late:
+        raise _missed(ask, result, late.reason) from None
 
 
 def _rounding(result: Compiled) -> float:
@@ -316,8 +326,14 @@ def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet:
     """The closest result, or what the cheapest construction would take."""
     misses = [miss for _, miss in queue.dropped if miss]
     if misses:
-        return min(misses, key=lambda miss: miss.best.certificate.bound)
+        return min(misses, key=lambda miss: miss.best.certificate.bound if miss.best else math.inf)
     return _over_budget(ask, target, min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank))
+
+
+def _late(ask: Request, queue: Queue, late: TimeLimitReached) -> ToleranceNotMet:
+    """The best result there is when time is over."""
+    best = min(queue.results, key=lambda result: result.certificate.bound, default=None)
+    return late if best is None or ask.eps is None else _missed(ask, best, late.reason)
 
 
 def _over_budget(ask: Request, target: Target, attempt: Attempt) -> ToleranceNotMet:
@@ -330,10 +346,14 @@ def _over_budget(ask: Request, target: Target, attempt: Attempt) -> ToleranceNot
             remedy="Raise budget=.",
         )
     within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
-    best = _realise(within, target, _planned(theorem, target, within.wish(theorem, None)))
+    try:
+        best = _realise(within, target, _planned(theorem, target, within.wish(theorem, None)))
+        got = f"budget={ask.budget}, with which the {best.certificate.headline}"
+    except TimeLimitReached as late:
+        best, got = late.best, f"budget={ask.budget}"
     return ToleranceNotMet(
         f"eps={ask.eps:g} needs about {tokens:.6g} tokens with the construction {theorem.name}",
-        got=f"budget={ask.budget}, with which the {best.certificate.headline}",
+        got=got,
         remedy="Raise budget=, relax eps=, or shrink the domain.",
         best=best,
     )

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .constructions import Construction, Plan, Wish
+from .deadline import Deadline
 from .errors import ToleranceNotMet
 from .targets import Target
 
@@ -97,16 +98,20 @@ class Queue:
         self.waiting, self.budget = list(attempts), budget
         self.dropped: list[tuple[Attempt, ToleranceNotMet | None]] = []
 
-    def cheapest(self) -> Attempt | None:
-        """Take out the cheapest attempt, planned and within the budget; None if there is none left."""
+    def cheapest(self, deadline: Deadline) -> Attempt | None:
+        """Take out the cheapest attempt, planned and within the budget; None if there is none left.
+
+        TimeLimitReached if there is no time for the plan; the attempt stays in the queue.
+        """
         while self.waiting:
+            deadline.check("planning")
             attempt = min(self.waiting, key=lambda each: each.rank)
+            if attempt.plan is None and not (attempt.forecast and attempt.tokens > self.budget):
+                self.waiting.append(attempt.further())
             self.waiting.remove(attempt)
             if attempt.forecast and attempt.tokens > self.budget:
                 self.dropped.append((attempt, None))
-            elif attempt.plan is None:
-                self.waiting.append(attempt.further())
-            else:
+            elif attempt.plan is not None:
                 return attempt
         return None
 
@@ -114,6 +119,12 @@ class Queue:
     def share(self) -> float:
         """The part of the time left that the attempt just taken may use."""
         return SHARE if any(attempt.tokens <= self.budget for attempt in self.waiting) else 1.0
+
+    @property
+    def results(self) -> list[Compiled]:
+        """All networks so far, none of which meets the tolerance."""
+        missed = [miss.best for _, miss in self.dropped if miss]
+        return [result for result in (*missed, *(attempt.last for attempt in self.waiting)) if result is not None]
 
     def drop(self, attempt: Attempt, miss: ToleranceNotMet) -> None:
         """An attempt that cannot meet the tolerance."""

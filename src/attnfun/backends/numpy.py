@@ -26,20 +26,32 @@ BLOCK = 2**17
 
 def run(network: Network, X: Array) -> Array:
     """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
-    network = network.dense()
     if network.length is None:
-        return prompts.run(network, X)
-    dtype = held_in(network.dtype)
-    X = round_to(X, network.dtype).astype(dtype)
-    rows = max(1, BLOCK // _largest(network))
-    out = np.empty((len(X), *network.shape_out), dtype=dtype)  # (B, n', d')
-    prepared = [(layer, {**prepare(layer, dtype), "asking": asking}) for layer, asking in asking_tokens(network)]
-    for start in range(0, len(X), rows):
-        block = X[start : start + rows]
-        for layer, weights in prepared:
-            block = apply(layer, block, weights)
-        out[start : start + rows] = block
-    return out
+        return prompts.run(network.dense(), X)
+    return Prepared(network)(X)
+
+
+class Prepared:
+    """A network whose memory is projected once, for many batches."""
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.dtype = network.dense(), held_in(network.dtype)
+        self.block = max(1, BLOCK // _largest(self.network))
+        """Sequences evaluated at a time."""
+        self.layers = [
+            (layer, {**prepare(layer, self.dtype), "asking": asking}) for layer, asking in asking_tokens(self.network)
+        ]
+
+    def __call__(self, X: Array) -> Array:
+        """(B, n, d) -> (B, n', d')."""
+        X = round_to(X, self.network.dtype).astype(self.dtype)
+        out = np.empty((len(X), *self.network.shape_out), dtype=self.dtype)  # (B, n', d')
+        for start in range(0, len(X), self.block):
+            block = X[start : start + self.block]
+            for layer, weights in self.layers:
+                block = apply(layer, block, weights)
+            out[start : start + self.block] = block
+        return out
 
 
 def asking_tokens(network: Network) -> list[tuple[Layer, Array]]:

@@ -16,13 +16,13 @@ defined; that it is defined everywhere is not proved here.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf, isnan, nextafter
 from typing import TYPE_CHECKING
 
+from ..deadline import NEVER, Deadline
 from ..network import Network
 from .arb_heads import Cell, Focus, View
 from .arb_jets import Jet, Rough, arb, evaluate, jets, largest, precision, total, variables
@@ -129,13 +129,13 @@ def _larger(worst: float, error: arb) -> float:
     return inf if isnan(size) else max(worst, size)
 
 
-def bound_error(target: Expression, network: Network, goal: float | None, time_limit: float = inf) -> ArbOutcome:
+def bound_error(target: Expression, network: Network, goal: float | None, deadline: Deadline = NEVER) -> ArbOutcome:
     """Prove a bound on `max |target - network|` over the domain, in real arithmetic, in balls.
 
     Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), without a goal within 5 %
     of the largest error found, or at the time limit. Work per box is O(tokens in play there).
     """
-    began, ticket, settled, boxes = time.monotonic(), count(), 0.0, 1
+    ticket, settled, boxes = count(), 0.0, 1
     with precision():
         search = _Search(target, network)
         root, extent = search.root(), (target.domain.hi - target.domain.lo).ravel()
@@ -144,7 +144,7 @@ def bound_error(target: Expression, network: Network, goal: float | None, time_l
         while waiting:
             bound, enough = -waiting[0][0], WITHIN * search.found if goal is None else goal
             hopeless = goal is not None and search.found > goal
-            if bound <= max(enough, settled) or hopeless or time.monotonic() - began > time_limit:
+            if bound <= max(enough, settled) or hopeless or deadline.over:
                 break
             _, _, cell, focus = heappop(waiting)
             halves = cell.halves(extent, focus)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isinf
@@ -29,7 +30,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import FileFormatError
+from ..deadline import NEVER, Deadline
+from ..errors import FileFormatError, TimeLimitReached
 from ..executors import in_order
 from ..interval import Interval
 from ..interval.norms import norms_on_boxes, together
@@ -162,7 +164,7 @@ def bound_error(
     target: Target,
     network: Network,
     goal: float | None,
-    time_limit: float = inf,
+    deadline: Deadline = NEVER,
     progress: Callable[[Progress], None] | None = None,
     *,
     norm: float = inf,
@@ -177,7 +179,7 @@ def bound_error(
     `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state there, and the same
     call goes on from it.
     """
-    problem, began = Problem(target, network, goal if isinf(norm) else None), time.monotonic()
+    problem = Problem(target, network, goal if isinf(norm) else None)
     ledger, kept = _Ledger(problem, norm), _Checkpoint(checkpoint, problem, goal, norm)
     extent, late = (target.domain.hi - target.domain.lo).ravel(), False
     waiting = kept.resume(ledger)
@@ -191,7 +193,7 @@ def bound_error(
             if progress is not None:
                 progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
             hopeless = goal is not None and seen > goal and isinf(norm)
-            late = time.monotonic() - began > time_limit
+            late = deadline.over
             spent = late or len(waiting) > MAX_BOXES or ledger.boxes > most
             open_ = ledger.unfinished(waiting, goal)
             if hopeless or spent or not open_.any():
@@ -202,7 +204,7 @@ def bound_error(
             now, later = np.split(order, [max(BATCH, len(order) // 4)])
             easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
             pieces = _pieces(waiting.take(now), extent, easy)
-            bounded, untouched = _in_chunks(problem, pieces, easy, executor, began + time_limit)
+            bounded, untouched = _in_chunks(problem, pieces, easy, executor, deadline)
             ledger.look(bounded)
             waiting = Boxes.join([bounded, untouched, waiting.take(later)])
     except BaseException:
@@ -227,7 +229,7 @@ def _pieces(boxes: Boxes, extent: Floats, easy: float) -> Boxes:
 
 
 def _in_chunks(
-    problem: Problem, boxes: Boxes, easy: float, executor: Executor | None, deadline: float
+    problem: Problem, boxes: Boxes, easy: float, executor: Executor | None, deadline: Deadline
 ) -> tuple[Boxes, Boxes]:
     """Bound a batch, chunk by chunk, here or on workers; and the boxes that there was no time for.
 
@@ -237,7 +239,9 @@ def _in_chunks(
     starts = range(0, len(boxes), CHUNK)
     chunks = (boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts)
     workers = executor if len(starts) > 1 else None
-    done = list(in_order(partial(problem.bounded, easy=easy), chunks, workers, deadline=deadline))
+    done = list[Boxes]()
+    with suppress(TimeLimitReached):  # within a chunk, which stays untouched
+        done.extend(in_order(partial(problem.bounded, easy=easy), chunks, workers, deadline=deadline))
     bounded = Boxes.join(done) if done else boxes.take(np.arange(0))
     return bounded, boxes.take(np.arange(len(bounded), len(boxes)))
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from math import fsum, inf, isinf, nextafter
 from typing import TYPE_CHECKING, Any
 
+from ..deadline import TIME_LIMIT, Deadline
 from ..domain import Box
-from ..errors import InputError, ProofFailed
+from ..errors import InputError, ProofFailed, TimeLimitReached
 from ..network import Network
 from ..network.network import on_each_token
 from ..targets import Expression, Status, Target, Unanswerable
@@ -153,21 +154,39 @@ class Certificate:
         bound = nextafter(self.bound + allowance, inf)
         return replace(self, bound=bound, parts={**self.parts, "windows": self.allowance + allowance})
 
-    def recheck(self, target: object = None, engine: str = "interval", *, effort: Effort | None = None) -> Certificate:
+    def recheck(
+        self,
+        target: object = None,
+        engine: str = "interval",
+        *,
+        time_limit: float | Deadline = TIME_LIMIT,
+        effort: Effort | None = None,
+    ) -> Certificate:
         """Prove the bound again from the network's weights, or estimate it again; ProofFailed if that does not succeed.
 
-        A function whose code is not in the file must be given as `target`; `effort` says how the proof is run. The
+        A function whose code is not in the file must be given as `target`. The proof has as many seconds as compiling
+        has unless `time_limit` says otherwise; `effort`, which has a deadline of its own, says how else it is run. The
         engine "interval" proves everything again. The engine "arb" shares no arithmetic with it and proves the
         `construction` part of a formula's bound in ball arithmetic; the parts `rounding` and `input` are taken from
         this certificate unchanged, and the new bound is the sum of the parts.
         """
         if engine not in ENGINES:
             raise InputError(f"engine must be one of {', '.join(ENGINES)}", got=repr(engine))
-        claim = self.claim.with_target(target)
-        return self._again_in_balls(claim, effort) if engine == "arb" else self._again(claim, effort)
+        from .certify import Effort
 
-    def _again(self, claim: Claim, effort: Effort | None) -> Certificate:
-        """The whole proof once more."""
+        claim, effort = self.claim.with_target(target), effort or Effort(Deadline.of(time_limit))
+        try:
+            return self._again_in_balls(claim, effort) if engine == "arb" else self.again(claim, effort)
+        except TimeLimitReached as late:
+            got = f"no more than this within the time: {late}"
+            raise ProofFailed(self._lost, got=got, remedy=f"{late.reason}.") from late
+
+    @property
+    def _lost(self) -> str:
+        return f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again"
+
+    def again(self, claim: Claim, effort: Effort) -> Certificate:
+        """The whole proof once more, or ProofFailed, or TimeLimitReached."""
         from .certify import certify
 
         if claim.target is None:
@@ -180,14 +199,15 @@ class Certificate:
         again = certify(claim, goal, norm=self.norm, proof=proof, seed=self.seed, effort=effort)
         again = again.allowing(self.allowance)
         if again.bound > self.bound * (1 + 1e-12) or again.status is not self.status:
+            effort.deadline.check("the proof")
             raise ProofFailed(
-                f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again",
+                self._lost,
                 got=f"{again.bound:.6g} ({again.status.value})",
                 remedy="The file may have been changed, or the target is another function.",
             )
         return again
 
-    def _again_in_balls(self, claim: Claim, effort: Effort | None) -> Certificate:
+    def _again_in_balls(self, claim: Claim, effort: Effort) -> Certificate:
         """The construction part once more, by the other engine."""
         plain = self.proved and isinf(self.norm) and type(claim.domain) is Box
         if not isinstance(claim.target, Expression) or not plain:
@@ -199,8 +219,9 @@ class Certificate:
         from .arb import bound_error
 
         goal = self.parts["construction"] * (1 + 1e-12)
-        outcome = bound_error(claim.target, claim.network, goal, effort.time_limit if effort else inf)
+        outcome = bound_error(claim.target, claim.network, goal, effort.deadline)
         if outcome.bound > goal:
+            effort.deadline.check("the proof")
             raise ProofFailed(
                 f"the construction part {self.parts['construction']:.6g} could not be proved again in ball arithmetic",
                 got=f"{outcome.bound:.6g}",

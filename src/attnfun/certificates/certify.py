@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..deadline import NEVER, Deadline
+from ..errors import InputError, TimeLimitReached
 from ..interval.directed import multiply
 from ..network import Attention, Network
 from ..network.layers import tokens_read
@@ -25,7 +26,7 @@ from .planes import bound_by_planes
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
 from .rounding import ARITHMETIC
-from .search import largest_error, mean_error, network_rows, worth
+from .search import Found, largest_error, mean_error, network_rows, worth
 from .structure import bound_by_structure
 from .wiring import bound_by_circuit
 
@@ -42,7 +43,7 @@ SHARE = 0.2
 class Effort:
     """How a proof is run: limits, workers, who is told, and where its state is kept."""
 
-    time_limit: float = inf
+    deadline: Deadline = NEVER
     progress: Callable[[Progress], None] | None = None
     executor: Executor | None = None
     checkpoint: str | Path | None = None
@@ -59,17 +60,20 @@ def certify(
 ) -> Certificate:
     """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps.
 
-    What treats all tokens of a sequence alike is certified on one of them.
+    When the deadline is over the bound is the one proved by then; TimeLimitReached if there is none yet. What was
+    proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one of them.
     """
     if isinf(norm) and (one := claim.of_one_token()) is not claim:
         return replace(certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort), claim=claim)
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")
-    found, spent = _search(target, claim, norm, seed)
-    hopeless = isinf(norm) and eps is not None and found > eps
-    outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort or Effort(), found)
-    return _certificate(claim, target, outcome, found, spent, eps, norm=norm, seed=seed)
+    effort = effort or Effort()
+    with target.until(effort.deadline):
+        found = _search(target, claim, norm, seed, effort.deadline)
+        hopeless = isinf(norm) and eps is not None and found.error > eps
+        outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
+    return _certificate(claim, target, outcome, found, eps, norm=norm, seed=seed)
 
 
 def combine(claim: Claim) -> Certificate:
@@ -92,16 +96,15 @@ def combine(claim: Claim) -> Certificate:
     if estimated:
         refuse_values_outside(claim, seed)
     outcome = None if estimated else bound_by_parts(claim, target, norm)
-    found, spent = _search(target, claim, norm, seed)
-    return _certificate(claim, target, outcome, found, spent, None, norm=norm, seed=seed)
+    found = _search(target, claim, norm, seed, NEVER)
+    return _certificate(claim, target, outcome, found, None, norm=norm, seed=seed)
 
 
 def _certificate(
     claim: Claim,
     target: Target,
     outcome: Outcome | None,
-    found: float,
-    spent: int,
+    found: Found,
     eps: float | None,
     **common: Any,
 ) -> Certificate:
@@ -110,15 +113,15 @@ def _certificate(
     largest = isinf(common["norm"])
     if outcome is None:
         return Certificate(
-            bound=found,
+            bound=found.error,
             status=Status.ESTIMATED,
-            parts={"construction": found},
+            parts={"construction": found.error},
             assumptions=(
                 *(target.assumptions if target.status is Status.ESTIMATED else ()),
-                *((worth(_points(claim.network)),) if largest and spent and target.evaluable else ()),
+                *((worth(found.unseen),) if largest and found.unseen and target.evaluable else ()),
             ),
-            found=found,
-            effort={"boxes": 0, "points": spent},
+            found=found.error,
+            effort={"boxes": 0, "points": found.points},
             **common,
         )
     if not isfinite(outcome.bound) and outcome.found > (eps or 0.0):
@@ -132,8 +135,8 @@ def _certificate(
         status=target.status,
         parts=outcome.parts,
         assumptions=(*target.assumptions, ARITHMETIC[claim.network.dtype].assumption, *edge),
-        found=max(found, outcome.found) if target.status is Status.PROVED and largest else found,
-        effort={"boxes": outcome.boxes, "points": spent},
+        found=max(found.error, outcome.found) if target.status is Status.PROVED and largest else found.error,
+        effort={"boxes": outcome.boxes, "points": found.points},
         **common,
     )
 
@@ -152,33 +155,44 @@ def _prove(
     if by_structure is not None and (by_structure.bound <= enough or target.domain.size > MOST_VARIABLES):
         return by_structure
     if by_structure is not None:
-        effort = replace(effort, time_limit=effort.time_limit * SHARE)
-    outcome = _by_boxes(target, claim, eps, norm, effort)
+        effort = replace(effort, deadline=effort.deadline.share(SHARE))
+    try:
+        outcome = _by_boxes(target, claim, eps, norm, effort)
+    except TimeLimitReached:
+        if by_structure is None:
+            raise
+        outcome = None
     return min((way for way in (by_structure, outcome) if way), key=lambda way: way.bound, default=None)
 
 
 def _by_parts(target: Target, claim: Claim, norm: float, effort: Effort) -> Outcome:
     """From the certificates of the parts, which are proved again."""
-    parts = tuple(part.recheck(effort=effort) for part in claim.parts)
+    parts = tuple(part.again(part.claim.with_target(None), effort) for part in claim.parts)
     return bound_by_parts(replace(claim, parts=parts), target, norm)
 
 
 def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
     """A layer-by-layer argument where there is one; an L_p error is at most the largest times |Ω|^{1/p}."""
-    factor, found = target.domain.root_volume(norm), list[Outcome]()
-    goal = None if eps is None else eps / factor
+    factor, found, late = target.domain.root_volume(norm), list[Outcome](), None
+    goal, part = None if eps is None else eps / factor, effort.deadline.share(SHARE)
     for argue in (
         lambda: bound_by_structure(target, claim.network),
-        lambda: bound_by_circuit(target, claim.network, goal, effort.time_limit),
-        lambda: bound_by_ridges(target, claim.network, goal, effort.time_limit * SHARE),
-        lambda: bound_by_planes(target, claim.network, goal, effort.time_limit * SHARE),
+        lambda: bound_by_circuit(target, claim.network, goal, effort.deadline),
+        lambda: bound_by_ridges(target, claim.network, goal, part),
+        lambda: bound_by_planes(target, claim.network, goal, part),
     ):
         try:
+            effort.deadline.check("the proof")
             found.append(argue())
         except Unanswerable:
             continue
+        except TimeLimitReached as over:
+            late = over
+            break
         if goal is not None and found[-1].bound <= goal:
             break
+    if late is not None and not found:
+        raise late
     if not found:
         return None
     best = min(found, key=lambda outcome: outcome.bound)
@@ -195,7 +209,7 @@ def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effo
             target,
             with_banks(claim.network),
             eps,
-            effort.time_limit,
+            effort.deadline,
             effort.progress,
             norm=norm,
             executor=effort.executor,
@@ -220,18 +234,17 @@ def _points(network: Network) -> int:
     return max(64, min(SEARCH_POINTS, SEARCH_WORK // max(network.tokens, _data_scores(network), 1)))
 
 
-def _search(target: Target, claim: Claim, norm: float, seed: int) -> tuple[float, int]:
+def _search(target: Target, claim: Claim, norm: float, seed: int, deadline: Deadline) -> Found:
     """The error found with points; nothing where the target's values are not at hand."""
     if isinstance(target, SamplesTarget):
-        return _at_rows(target, claim, norm), len(target.samples.X)
+        return Found(_at_rows(target, claim, norm), len(target.samples.X), 0)
     points = _points(claim.network)
     try:
         if isinf(norm):
-            found, _, spent = largest_error(target, claim.network, points, seed)
-            return found, spent
-        return mean_error(target, claim.network, points, seed, norm), points
+            return largest_error(target, claim.network, points, seed, deadline)
+        return mean_error(target, claim.network, points, seed, norm, deadline)
     except Unanswerable:
-        return 0.0, 0
+        return Found(0.0, 0, 0)
 
 
 def _at_rows(target: SamplesTarget, claim: Claim, norm: float) -> float:

@@ -14,13 +14,13 @@ and likewise `M - f <= max_k (P_k - Q_j - f)`. Boxes whose bound is too large ar
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from math import inf, nextafter, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.jets import variables
@@ -35,15 +35,14 @@ ENTRIES = 2**20
 """Numbers in the largest temporary array."""
 
 
-def bound_by_planes(target: Target, network: Network, goal: float | None, time_limit: float = inf) -> Outcome:
+def bound_by_planes(target: Target, network: Network, goal: float | None, deadline: Deadline = NEVER) -> Outcome:
     """A bound on `|target - network|` over the domain, or Unanswerable where the network is of another kind."""
     if target.outputs != 1:
         raise Unanswerable
-    until = time.monotonic() + time_limit
     planes = read_planes(network)
     outcome = bound_by_structure(planes.on(target.domain), network)
     room = None if goal is None else max(0.999 * goal - outcome.bound, 0.0)
-    distance = _Distance.of(target, planes).largest(room, until)
+    distance = _Distance.of(target, planes).largest(room, deadline)
     parts = {**outcome.parts, "construction": outcome.parts["construction"] + distance.bound}
     bound = nextafter((outcome.bound + distance.bound) * (1 + 1e-12), inf)
     box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
@@ -96,7 +95,7 @@ class _Distance:
         none = (np.zeros((1, planes.A.shape[1])), np.zeros(1))
         return cls(target, (planes.A, planes.b), none if planes.minus is None else (planes.minus.A, planes.minus.b))
 
-    def largest(self, goal: float | None, until: float) -> _Found:
+    def largest(self, goal: float | None, deadline: Deadline) -> _Found:
         """Halve boxes until all are at most `goal`, or close to an error found, or time or boxes are used up."""
         low, high = self.target.domain.lo.reshape(1, -1), self.target.domain.hi.reshape(1, -1)
         settled, seen, count = 0.0, 0.0, 0
@@ -108,7 +107,7 @@ class _Distance:
             seen = max(seen, float(error.max()))
             enough = goal if goal is not None else sqrt(WITHIN) * seen
             open_ = bound > enough
-            if time.monotonic() > until or count > MAX_BOXES or (goal is not None and seen > goal):
+            if deadline.over or count > MAX_BOXES or (goal is not None and seen > goal):
                 open_[:] = False
             settled = max(settled, float(bound[~open_].max(initial=0.0)))
             low, high = _halved(low[open_], high[open_], axis[open_])

@@ -20,6 +20,7 @@ from math import inf, nextafter
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..interval import Interval
 from ..network import Affine, Attention, Network
@@ -33,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-def bound_by_ridges(target: Target, network: Network, goal: float | None, time_limit: float = inf) -> Outcome:
+def bound_by_ridges(target: Target, network: Network, goal: float | None, deadline: Deadline = NEVER) -> Outcome:
     """A bound on `|target - network|` over the domain, or Unanswerable where the network is of another kind."""
     match target, network.layers:
         case TruncatedLinearTarget() as target, (Affine() as read_in, Attention() as layer):
@@ -57,7 +58,7 @@ def bound_by_ridges(target: Target, network: Network, goal: float | None, time_l
     clip = Stage.affine(np.ones((1, 1)), np.zeros(1)).clipped(family.a, family.b)
     alone = Network((_lift(feature, row), _frozen(layer, constants)), 1, network.dtype)
     one = PiecewiseLinear([clip], domain, (), "clip")
-    outcome = bound_error(one, alone, None if goal is None else max(goal * 0.98 - float(apart.max()), 0.0), time_limit)
+    outcome = bound_error(one, alone, None if goal is None else max(goal * 0.98 - float(apart.max()), 0.0), deadline)
     parts = {
         "construction": outcome.parts["construction"] + float(apart.max()),
         "input": 3 * float(off[:, 0].max()),

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import product
 from math import log
 
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.numpy import run
+from ..backends.numpy import Prepared, run
+from ..deadline import NEVER, Deadline
 from ..domain import Box
+from ..executors import in_order
 from ..interval.norms import mean
 from ..network import Network
 from ..network.storage import pack
@@ -27,6 +30,8 @@ Floats = npt.NDArray[np.float64]
 
 CLIMBERS = 32
 CLIMBS = 20
+SMALLEST, LARGEST = 16, 256
+"""Points evaluated between two looks at the clock."""
 DOUBT = 1e-3
 """δ."""
 
@@ -52,23 +57,50 @@ def network_rows(network: Network, rows: Floats) -> Floats:
     return run(network, rows.reshape(len(rows), *network.shape_in)).reshape(len(rows), -1).astype(np.float64)
 
 
-def largest_error(target: Target, network: Network, points: int, seed: int) -> tuple[float, Floats, int]:
-    """(largest error found, where (D,), points evaluated); deterministic for a seed."""
-    rng, domain = unseen(network, seed), target.domain
-    low, high = domain.lo.ravel(), domain.hi.ravel()
+@dataclass(frozen=True, eq=False)
+class Found:
+    """An error met at points, and how many there were."""
 
-    def error(rows: Floats) -> Floats:
-        inside, errors = domain.contains(rows), np.full(len(rows), -np.inf)
+    error: float
+    points: int
+    """All that were evaluated."""
+    unseen: int
+    """Those of them drawn at random."""
+
+
+def largest_error(target: Target, network: Network, points: int, seed: int, deadline: Deadline = NEVER) -> Found:
+    """The largest error at random points, corners, and where climbing leads; deterministic but for the deadline.
+
+    When that is over the points evaluated by then count, one block of random ones at least.
+    """
+    rng, domain, errors_at = unseen(network, seed), target.domain, _Errors(target, network)
+    rows = np.vstack([domain.sample(points, rng), corners(domain)])  # (P, D)
+    errors = errors_at.until(deadline, rows)
+    step, ends = 2.0 / max(points, 1) ** (1 / domain.size), (domain.lo.ravel(), domain.hi.ravel())
+    top, climbs = climbed(errors_at, rows[: len(errors)], errors, step, ends, rng, deadline)
+    return Found(float(top.max()), len(errors) + climbs, min(points, len(errors)))
+
+
+class _Errors:
+    """Errors of one network at rows: (B, D) -> (B,), -inf outside the domain."""
+
+    def __init__(self, target: Target, network: Network) -> None:
+        self.target, self.run, self.shape = target, Prepared(network), network.shape_in
+
+    def __call__(self, rows: Floats) -> Floats:
+        inside, errors = self.target.domain.contains(rows), np.full(len(rows), -np.inf)
         if inside.any():
             rows = rows[inside]
-            errors[inside] = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
+            values = self.run(rows.reshape(len(rows), *self.shape)).reshape(len(rows), -1).astype(np.float64)
+            with self.target.until(NEVER):  # a block is small, and the first one is evaluated in any case
+                errors[inside] = np.abs(values - self.target.values(rows)).max(axis=1)
         return errors
 
-    rows = np.vstack([corners(domain), domain.sample(points, rng)])  # (P, D)
-    step = 2.0 / max(points, 1) ** (1 / domain.size)
-    errors, tops = climbed(error, rows, error(rows), step, (low, high), rng)
-    peak = int(np.argmax(errors))
-    return float(errors[peak]), tops[peak], len(rows) + CLIMBS * len(tops)
+    def until(self, deadline: Deadline, rows: Floats) -> Floats:
+        """Errors at the first of the rows, as many blocks as there is time for, one at least."""
+        size = min(max(SMALLEST, self.run.block), LARGEST)
+        chunks = (rows[start : start + size] for start in range(0, len(rows), size))
+        return np.concatenate(list(in_order(self, chunks, deadline=deadline)))
 
 
 def climbed(
@@ -78,32 +110,34 @@ def climbed(
     step: float,
     ends: tuple[Floats, Floats],
     rng: np.random.Generator,
-) -> tuple[Floats, Floats]:
-    """Climb from the worst of rows (P, D) inside a box: larger errors, and where they are.
+    deadline: Deadline = NEVER,
+) -> tuple[Floats, int]:
+    """Climb from the worst of rows (P, D) inside a box: larger errors, and the points that took.
 
     A step is a fraction of the box; one that does not lead upwards is halved. Costs CLIMBERS * CLIMBS points.
     """
     low, high = ends
     best = np.argsort(-errors)[:CLIMBERS]
-    rows, errors = rows[best], errors[best]
+    rows, errors, spent = rows[best], errors[best], 0
     steps = np.full(len(rows), step)
     for _ in range(CLIMBS):
+        if deadline.over:
+            break
         tries = np.clip(rows + steps[:, None] * (high - low) * rng.uniform(-1, 1, rows.shape), low, high)
         new = error(tries)
         better = new > errors
         rows, errors = np.where(better[:, None], tries, rows), np.where(better, new, errors)
-        steps = np.where(better, steps, steps / 2)
-    return errors, rows
+        steps, spent = np.where(better, steps, steps / 2), spent + len(rows)
+    return errors, spent
 
 
-def mean_error(target: Target, network: Network, points: int, seed: int, norm: float) -> float:
+def mean_error(
+    target: Target, network: Network, points: int, seed: int, norm: float, deadline: Deadline = NEVER
+) -> Found:
     """The L_p error, estimated from random points of the enclosing box; those outside the domain count as zero."""
     rows = Box.sample(target.domain, points, unseen(network, seed))  # (P, D)
-    error, inside = np.zeros(len(rows)), target.domain.contains(rows)
-    if inside.any():
-        rows = rows[inside]
-        error[inside] = np.abs(network_rows(network, rows) - target.values(rows)).max(axis=1)
-    return mean(error, norm) * target.domain.root_volume(norm)
+    errors = np.maximum(_Errors(target, network).until(deadline, rows), 0.0)
+    return Found(mean(errors, norm) * target.domain.root_volume(norm), len(errors), len(errors))
 
 
 def corners(domain: Box) -> Floats:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..interval import Interval
 from ..interval.directed import ULP
 from ..interval.forms import Forms
@@ -53,14 +54,14 @@ ROOM = 1.1
 """A proof aims at this multiple of the largest difference found."""
 
 
-def bound_by_circuit(target: Target, network: Network, eps: float | None, time_limit: float = inf) -> Outcome:
+def bound_by_circuit(target: Target, network: Network, eps: float | None, deadline: Deadline = NEVER) -> Outcome:
     """A bound on `|target - network|` over the domain; Unanswerable if a head does not belong to the circuit.
 
     Heads need not be followed closer than to a small share of `eps`.
     """
     circuit = target.circuit()
     goals = UNSEEN * circuit.budget(eps).shares if eps else np.zeros(len(circuit.units))
-    walk = _Walk(circuit, goals, ARITHMETIC[network.dtype], time_limit)
+    walk = _Walk(circuit, goals, ARITHMETIC[network.dtype], deadline)
     state = initial_state(circuit, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in network.layers:
@@ -91,7 +92,7 @@ class _Walk:
     circuit: Circuit
     goals: Floats  # (K,)
     arithmetic: Arithmetic
-    time_limit: float
+    deadline: Deadline
     boxes: int = 0
     proofs: dict[Any, _Proof] = field(default_factory=dict)
 
@@ -175,10 +176,10 @@ class _Walk:
             claim = _claim(unit, shift, off)
             largest = float(np.abs(bank.attention[0].values()).max())
             goal = max(float(self.goals[number]), ROOM * self.misfit(bank, claim), NOISE * ULP * largest)
-            outcome = bound_error(claim, bank, goal, self.time_limit, most=BOXES)
+            outcome = bound_error(claim, bank, goal, self.deadline, most=BOXES)
             while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
                 goal = ROOM * outcome.found
-                outcome = bound_error(claim, bank, goal, self.time_limit, most=BOXES)
+                outcome = bound_error(claim, bank, goal, self.deadline, most=BOXES)
             self.boxes += outcome.boxes
             self.proofs[key] = _Proof(outcome.parts["construction"], outcome.parts["rounding"])
         return self.proofs[key]

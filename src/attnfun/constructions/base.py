@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..network import Network
 from ..targets import Target
@@ -28,6 +29,8 @@ class Wish:
     """inf, or the p of L_p."""
     seed: int = 0
     """For whatever is drawn at random."""
+    deadline: Deadline = NEVER
+    """When the plan must be there: the best one so far, or TimeLimitReached."""
 
 
 @dataclass(frozen=True)

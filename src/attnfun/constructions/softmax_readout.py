@@ -12,6 +12,8 @@ linear map are one head of cross-attention (`certificates/rewriting.py`).
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -34,7 +36,7 @@ class SoftmaxReadoutConstruction(Construction):
 
     def plan(self, target: Target, wish: Wish) -> Plan:
         """The grid's plan; its cells are features here."""
-        return GridConstruction().plan(target, Wish(wish.aim, wish.budget, wish.options, wish.dtype))
+        return GridConstruction().plan(target, replace(wish, norm=inf))
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Embedding, one averaging head, softmax, read-out."""

@@ -25,7 +25,8 @@ of values; for a bank that of `grid.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -117,7 +118,7 @@ class TwoLayerConstruction(Construction):
             sharp = sharpness(error, wish)
             return Plan(0, error / sharp, (layout, units, sharp))
         options = {name: value for name, value in wish.options.items() if name in ("tokens", "gamma")}
-        bank = GridConstruction().plan(target, Wish(wish.aim, wish.budget, options, wish.dtype))
+        bank = GridConstruction().plan(target, replace(wish, options=options, norm=inf))
         heads = target.domain.tokens[0] if layout == "token-wise" else 1
         return Plan(heads * bank.tokens, bank.a_priori, (layout, bank.details, 0.0))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from enum import Enum
 from functools import cached_property
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError
 from ..interval import Interval, Jet
@@ -71,6 +73,21 @@ class Target(ABC):
     assumptions: tuple[str, ...] = ()
     evaluable: bool = True
     """Has it values at any point of the domain?"""
+    deadline: Deadline = NEVER
+    """When what it works out for others, values or a circuit, must be there; see `until`."""
+
+    @contextmanager
+    def until(self, deadline: Deadline) -> Iterator[None]:
+        """In this context values and circuits that are not there by the deadline raise TimeLimitReached."""
+        before, self.deadline = self.deadline, deadline
+        try:
+            yield
+        finally:
+            self.deadline = before
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the deadline: clocks of other machines show other times."""
+        return {name: value for name, value in vars(self).items() if name != "deadline"}
 
     @property
     def continuous(self) -> bool:

@@ -133,7 +133,9 @@ class Traced(Target):
     def _circuit(self) -> Circuit:
         from .lowering import circuit_of
 
-        return circuit_of(Expression.of_program(self._program, self.domain))
+        formula = Expression.of_program(self._program, self.domain)
+        with formula.until(self.deadline):
+            return circuit_of(formula)
 
     @cached_property
     def _program(self) -> Program:
@@ -183,7 +185,7 @@ class BlackBox(Target):
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet."""
-        return refuse_nonfinite(self, rows, self.ask(rows))
+        return refuse_nonfinite(self, rows, self.ask(rows, self.deadline))
 
     @property
     def evaluations(self) -> int:
@@ -238,7 +240,7 @@ class Lipschitz(Target):
         """Call the function where it was not called yet, and remember what it said."""
         if self.ask is None:
             raise Unanswerable
-        values = refuse_nonfinite(self, rows, self.ask(rows))
+        values = refuse_nonfinite(self, rows, self.ask(rows, self.deadline))
         if self.ask.count > len(self.points):
             self.points, self.sampled, self._tree = self.ask.points, self.ask.values, None
         return values
@@ -280,7 +282,7 @@ class Lipschitz(Target):
 
     def __getstate__(self) -> dict[str, Any]:
         """What enclosures are made of; the function itself stays where it is called."""
-        return {**vars(self), "function": None, "ask": None, "_tree": None}
+        return {**super().__getstate__(), "function": None, "ask": None, "_tree": None}
 
     def _refuse_false_constant(self) -> None:
         """Compare neighbouring samples with the declared constant."""

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
-from math import inf
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import InputError, ToleranceNotMet
+from ..deadline import NEVER, Deadline
+from ..errors import InputError, TimeLimitReached
 from ..executors import TRIES, in_order
 from .base import Floats
 from .records import Records
@@ -21,17 +21,18 @@ CHUNK = 64
 """Points that a worker is given, and that a folder keeps, at a time, at most."""
 CHUNKS = 16
 """Fewer points are given where there would be fewer chunks than this."""
+ALONE = 256
+"""Points in one call where there are neither workers nor a folder: such a call is not interrupted by a deadline."""
 
 Function = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
 class Asking:
-    """How a black box is asked: by whom, where its values are kept, until when, and who is told how many came in."""
+    """How a black box is asked: by whom, where its values are kept, and who is told how many came in."""
 
     executor: Executor | None = None
     cache: str | Path | None = None
-    deadline: float = inf
     tell: Callable[[int], None] | None = None
 
 
@@ -57,37 +58,38 @@ class Evaluations:
         """Points asked so far, by this object."""
         return len(self.points)
 
-    def __call__(self, rows: Floats) -> Floats:
-        """(B, D) -> (B, m)."""
+    def __call__(self, rows: Floats, deadline: Deadline = NEVER) -> Floats:
+        """(B, D) -> (B, m), or TimeLimitReached."""
         rows = np.ascontiguousarray(rows, dtype=np.float64) + 0.0  # one zero, not two
         names = [row.tobytes() for row in rows]
         new = {name: row for row, name in enumerate(names) if name not in self._place}
         if new:
             asked = rows[list(new.values())]
-            answers = self._ask(asked) if self._cache is None else self._cache.values(asked, self._ask)
+            ask = partial(self._ask, deadline=deadline)
+            answers = ask(asked) if self._cache is None else self._cache.values(asked, ask)
             self._place |= {name: self.count + k for k, name in enumerate(new)}
             self.points, self.values = np.vstack([self.points, asked]), np.vstack([self.values, answers])
         return self.values[[self._place[name] for name in names]]
 
-    def _ask(self, rows: Floats) -> Floats:
-        """Call the function: as a whole, or in chunks where others are involved."""
-        executor, deadline, ask = self.asking.executor, self.asking.deadline, partial(patiently, self.function)
-        if executor is None and self._cache is None:
-            return ask(rows)
-        size = max(1, min(CHUNK, len(rows) // CHUNKS))
+    def _ask(self, rows: Floats, deadline: Deadline) -> Floats:
+        """Call the function in chunks, small ones where others are involved."""
+        executor, ask = self.asking.executor, partial(patiently, self.function)
+        alone = executor is None and self._cache is None
+        size = ALONE if alone else max(1, min(CHUNK, len(rows) // CHUNKS))
         chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
         answers: list[Floats] = []
         for values in in_order(ask, chunks, executor, deadline=deadline):
             if self._cache is not None:
                 self._cache.keep(chunks[len(answers)], values)
             answers.append(values)
-            if self.asking.tell is not None:
+            if self.asking.tell is not None and not alone:
                 self.asking.tell(self.count + sum(map(len, answers)))
         if len(answers) < len(chunks):
-            raise ToleranceNotMet(
-                "the function must be sampled within the time limit",
+            raise TimeLimitReached(
+                "sampling the function",
+                deadline.limit,
                 got=f"{self.count + sum(map(len, answers))} values so far, of {self.count + len(rows)} wanted by now",
-                remedy="Raise time_limit=; with cache= a second run goes on where this one stopped.",
+                remedy="With cache= a second run goes on where this one stopped.",
             )
         return np.vstack(answers)
 

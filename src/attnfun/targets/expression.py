@@ -132,9 +132,10 @@ class Expression(Target):
         return repr(self.program)
 
     def run(self, variables: list[Any], constant: Any) -> list[Any]:
-        """Every operation of the program, in order."""
+        """Every operation of the program, in order, until the deadline."""
         steps: list[Any] = []
         for node in self.program.nodes:
+            self.deadline.check("evaluating the formula")
             if node.kind == "constant":
                 steps.append(constant(node))
             elif node.kind == "variable":

@@ -58,7 +58,7 @@ class _Lowering:
     """Makes the atoms while it walks through a program."""
 
     def __init__(self, formula: Expression) -> None:
-        self.program, self.cover = formula.program, Cover.of(formula)
+        self.program, self.cover, self.deadline = formula.program, Cover.of(formula), formula.deadline
         self.low, self.high = formula.domain.lo.ravel(), formula.domain.hi.ravel()
         self.atoms = Atoms(self.low, self.high)
         self.products = Products(self.atoms)
@@ -68,6 +68,7 @@ class _Lowering:
     def circuit(self) -> Circuit:
         """All operations in order, then only the units that are needed."""
         for number, node in enumerate(self.program.nodes):
+            self.deadline.check("taking the formula apart")
             self.values.append(self._value(number, node))
             self.atoms.learn(self.values[-1], self.cover.range(number))
         outputs = [self._gathered(self.values[k]) for k in self.program.outputs]

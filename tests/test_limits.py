@@ -1,0 +1,130 @@
+"""Limits that users set hold. The clock is given to a deadline, so nothing here waits or depends on real time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.certificates import Effort
+from attnfun.deadline import Deadline
+from attnfun.errors import TimeLimitReached
+
+SQUARE = {"x": (-1, 1), "y": (-1, 1)}
+REASON = "The time limit of"
+LATE = 60
+"""Readings of the clock that are allowed after the deadline: every stage notices by itself that it is over."""
+
+
+class Clock:
+    """A clock that moves on by one second whenever it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def black(points):
+    return np.array([float(np.exp(-(point @ point))) for point in points.reshape(-1, 2)])
+
+
+TASKS = {
+    "spectral": ("1/(1 + 25*x**2)", {"x": (-1, 1)}, 1e-6),
+    "circuit": ("exp(x*y)/(2 + sin(3*x))", SQUARE, 1e-4),
+    "grid": ("sin(3*x)*y", SQUARE, 0.2),
+    "cross": ("sin(3*x)*y", SQUARE, 0.2),
+    "softmax-readout": ("sin(3*x)*y", SQUARE, 0.4),
+    "two-layer": ("sin(3*x)*y", SQUARE, 0.4),
+    "max-affine": ("x**2 + y**2", SQUARE, 0.1),
+    "subspace": ("sin(x + y + z)", {"x": (0, 1), "y": (0, 1), "z": (0, 1)}, 1e-3),
+    "auto": (black, [(-1, 1)] * 2, 1e-2),
+}
+
+
+@pytest.mark.parametrize("readings", [0, 3, 30, 300])
+@pytest.mark.parametrize("construction", TASKS)
+def test_every_stage_notices_that_time_is_over(construction, readings):
+    target, domain, eps = TASKS[construction]
+    clock = Clock()
+    deadline = Deadline.after(readings + 0.5, clock)
+    reason = ""
+    try:
+        net = af.compile(target, domain, eps, construction=construction, time_limit=deadline)
+    except af.ToleranceNotMet as miss:
+        net, reason = miss.best, str(miss)
+    assert REASON in reason or net.certificate.bound <= eps
+    assert clock.now <= 1 + readings + LATE
+    if net is not None and net.certificate.proved:
+        points = net.domain.sample(200, np.random.default_rng(0))
+        truth = net.certificate.claim.target.values(net.domain.flatten(points)[0])[:, 0]
+        assert np.abs(net(points).ravel() - truth).max() <= net.certificate.bound
+
+
+def test_what_was_found_in_time_comes_with_the_reason():
+    clock = Clock()
+    with pytest.raises(af.ToleranceNotMet, match=rf"eps=0.1 could not be reached; got .*{REASON} 300 s was") as miss:
+        af.compile("sin(3*x)*y", SQUARE, 0.1, construction="grid", time_limit=Deadline.after(300, clock))
+    assert miss.value.best.certificate.bound > 0.1
+
+
+def test_a_deadline_that_is_not_reached_changes_nothing():
+    plain, timed = (
+        af.compile("sin(3*x)*y", SQUARE, 0.2, construction="grid", time_limit=limit)
+        for limit in (1000.0, Deadline.after(1e9, Clock()))
+    )
+    assert plain.certificate.as_dict() == timed.certificate.as_dict()
+
+
+def test_several_calls_share_a_deadline():
+    deadline = Deadline.after(100.0, clock := Clock())
+    af.compile("x", {"x": (0, 1)}, 0.3, construction="grid", time_limit=deadline)
+    clock.now += 100.0
+    with pytest.raises(af.ToleranceNotMet, match=REASON):
+        af.compile("x", {"x": (0, 1)}, 0.3, construction="grid", time_limit=deadline)
+
+
+def test_the_functions_values_are_at_hand_after_the_time_limit():
+    """A deadline is that of one call, not of the target for ever."""
+    clock = Clock()
+    net = af.compile(
+        black, [(-1, 1)] * 2, options={"tokens": 30}, construction="grid", time_limit=Deadline.after(1e4, clock)
+    )
+    clock.now = 1e5
+    assert net.certificate.recheck(target=black).bound == net.certificate.bound
+    assert net.certificate.claim.target.values(np.array([[0.123, 0.456]])).shape == (1, 1)
+
+
+@pytest.mark.parametrize("engine", ["interval", "arb"])
+def test_proving_again_has_a_time_limit(engine):
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid")
+    with pytest.raises(af.ProofFailed, match=REASON):
+        net.certificate.recheck(engine=engine, time_limit=Deadline.after(1.0, Clock()))
+    with pytest.raises(af.ProofFailed, match=REASON):
+        net.certificate.recheck(engine=engine, effort=Effort(Deadline.after(1.0, Clock())))
+    assert net.certificate.recheck(engine=engine, time_limit=1000).proved
+
+
+def test_tightening_that_runs_out_of_time_keeps_the_bound():
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid")
+    assert net.tighten(time_limit=Deadline.after(1.0, Clock())).certificate.bound == net.certificate.bound
+
+
+@pytest.mark.parametrize("limit", [0, -1, "5", None, np.nan, True, 1j])
+def test_a_time_limit_must_be_seconds(limit):
+    with pytest.raises(af.InputError, match="time_limit must be a number of seconds > 0"):
+        af.compile("x", {"x": (0, 1)}, 0.1, time_limit=limit)
+
+
+def test_a_deadline_tells_time():
+    clock = Clock()
+    deadline = Deadline.after(10.0, clock)  # from 1 to 11
+    assert (deadline.left, deadline.over, deadline.share(0.5).end) == (9.0, False, 4.0 + 0.5 * 6.0)
+    clock.now = 11.0
+    assert (deadline.left, deadline.over) == (0.0, True)
+    with pytest.raises(TimeLimitReached, match=r"polishing must end within the time limit\. The time limit of 10 s"):
+        deadline.check("polishing")
+    assert not Deadline().over
+    assert Deadline().share(0.5) == Deadline()
