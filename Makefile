@@ -17,10 +17,10 @@ test: $(VENV)/dev ## everything that must hold
 	$(MAKE) --no-print-directory --jobs=2 --output-sync lint check
 
 check: $(VENV)/dev
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup
 
 coverage: $(VENV)/dev ## the same tests, slower, with the lines that they miss
-	$(ONE_THREAD) $(BIN)/pytest -n auto --dist worksteal --cov --cov-report=term
+	$(ONE_THREAD) $(BIN)/pytest -n auto --dist loadgroup --cov --cov-report=term
 
 lens: $(VENV)/lens ## tests that need transformer-lens and transformers, which are large
 	$(BIN)/pytest tests/test_lens.py tests/test_huggingface.py

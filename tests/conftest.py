@@ -1,4 +1,4 @@
-"""Compiled cases, made once a session."""
+"""Compiled cases, made once a run: tests of one case, or of one shared fixture, stay on one worker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from cases import CASES, Case
 
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("steady")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group tests by the case they are about, or by the module whose fixture they share."""
+    for item in items:
+        case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
+        fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+        if isinstance(case, Case):
+            item.add_marker(pytest.mark.xdist_group(case.name))
+        elif any(fixture[-1].scope == "module" for fixture in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,17 @@ from attnfun.cli import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-MODULES = [name for _, name, _ in pkgutil.walk_packages(attnfun.__path__, "attnfun.")]
+MODULES = ["attnfun", *(name for _, name, _ in pkgutil.walk_packages(attnfun.__path__, "attnfun."))]
+
+
+def has_examples(name: str) -> bool:
+    """Does the source of a module hold examples?"""
+    path = ROOT / "src" / Path(*name.split("."))
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ">>>" in source.read_text()
+
+
+EXAMPLES = [name for name in MODULES if has_examples(name)]
 
 
 def test_the_python_in_the_readme_runs(tmp_path, monkeypatch):
@@ -55,7 +65,7 @@ def test_the_readme_gives_the_two_commands_and_its_picture_exists():
     assert all((ROOT / path).exists() for path in re.findall(r"!\[.*?\]\((.*?)\)", README))
 
 
-@pytest.mark.parametrize("name", ["attnfun", *MODULES])
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_docstring_examples(name):
     try:
         module = importlib.import_module(name)
@@ -63,3 +73,17 @@ def test_docstring_examples(name):
         pytest.skip(str(reason))
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0
+
+
+def test_every_module_can_be_imported_or_names_the_framework_that_it_lacks():
+    own = {name: reason for name in MODULES if (reason := lacks(name)) and "attnfun." in reason}
+    assert own == {}
+
+
+def lacks(name: str) -> str:
+    """Why a module cannot be imported; nothing if it can."""
+    try:
+        importlib.import_module(name)
+    except ImportError as reason:
+        return str(reason)
+    return ""
