@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 import attnfun as af
 from attnfun.domain import as_box
 from attnfun.interval import Interval
-from attnfun.targets import as_target
+from attnfun.pieces.singularities import survey
+from attnfun.targets import Unanswerable, as_target
 from attnfun.targets.parser import parse
 
 
@@ -238,3 +241,123 @@ def test_an_undefined_branch_that_is_not_taken_is_not_blamed():
 def test_a_condition_that_intervals_cannot_follow_is_not_called_a_jump():
     with pytest.raises(af.InputError, match="cannot be told from one that jumps"):
         af.compile("where(0.2 < x <= 0.5, x - 0.2, where(x > 0.5, 0.3, 0))", {"x": (-1, 1)}, 0.02)
+
+
+def test_a_function_that_edits_its_argument_gets_copies():
+    def edits(points):
+        points *= 2.0
+        return np.array([abs(x) / 2 for x in points.ravel()])
+
+    net = af.compile(edits, (-1, 1), 0.2, lipschitz=1.0)
+    points = np.linspace(-1, 1, 2001)
+    assert np.abs(net(points) - np.abs(points)).max() <= net.certificate.bound
+    rows = np.array([[0.5], [-0.25]])
+    target = as_target(edits, as_box((-1, 1)), lipschitz=1.0)
+    assert target.values(rows).tolist() == [[0.5], [0.25]]
+    assert rows.tolist() == [[0.5], [-0.25]]
+
+
+class Stepping:
+    """sin(x), and something else once it was called so many times."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def __call__(self, x):
+        self.calls -= 1
+        return np.sin(x) if self.calls >= 0 else np.cos(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: np.sin(x) + 1e-9 * np.random.default_rng().normal(),
+        *(Stepping(calls) for calls in range(1, 12)),
+        lambda x: x / x.sum(axis=0),
+        lambda x: np.sin(x) + (0.1 if len(x) == 1 else 0.0),
+        lambda x: x + 1e-6 * np.arange(len(x)),
+    ],
+)
+def test_functions_that_are_not_the_same_in_every_call_are_refused(function):
+    with pytest.raises(af.InputError, match="same value at a point whenever it is called"):
+        af.compile(function, (1, 2), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: np.sin(x) if isinstance(x, np.ndarray) else 0.0 * x, "on intervals"),
+        (lambda x: np.sin(x) if hasattr(x, "lo") or isinstance(x, np.ndarray) else 0.1 * x, "Taylor series contradict"),
+        (lambda x: [x, x.__imul__(2.0) if isinstance(x, np.ndarray) else 2.0 * x][0], "on intervals"),
+    ],
+)
+def test_functions_that_are_others_on_intervals_are_not_traced(function, reason):
+    certificate = af.compile(function, (-1, 1), 0.1).certificate
+    assert certificate.status is af.Status.ESTIMATED
+    assert reason in certificate.assumptions[0]
+
+
+def test_symbols_that_say_another_thing_are_not_believed():
+    target = as_target(lambda x: np.cos(x) if str(getattr(x, "dtype", "")) == "object" else np.sin(x), as_box((-1, 1)))
+    assert target.status is af.Status.PROVED
+    with pytest.raises(Unanswerable):
+        target.circuit()
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError, KeyError, RecursionError, ZeroDivisionError, OSError, MemoryError, StopIteration]
+)
+@pytest.mark.parametrize("kind", ["Interval", "Jet", "object"])
+def test_whatever_is_raised_on_intervals_series_or_symbols_is_no_error(error, kind):
+    def picky(x):
+        if kind in (type(x).__name__, str(getattr(x, "dtype", ""))):
+            raise error("not for me")
+        return np.sin(x)
+
+    certificate = af.compile(picky, (-1, 1), 0.1).certificate
+    assert certificate.proved == (kind != "Interval")
+    assert certificate.proved or f"{error.__name__}: " in certificate.assumptions[0]
+
+
+def test_a_function_that_fails_on_some_boxes_only_is_told_so():
+    def picky(x):
+        if hasattr(x, "lo") and x.lo[0] == 0.25:
+            raise ArithmeticError
+        return np.sin(x)
+
+    target = as_target(picky, as_box((-1, 1)))
+    with pytest.raises(af.InputError, match=r"must run on intervals everywhere.*ArithmeticError.*lipschitz="):
+        target.enclose(Interval([[0.25]], [[0.5]]))
+
+
+def test_vectorized_functions_have_real_values():
+    ramp = np.vectorize(lambda x: 0 if x < 0 else x)  # by itself, whole numbers if the first value is one
+    net = af.compile(ramp, (-1, 1), 0.05)
+    points = np.linspace(-1, 1, 501)
+    assert np.abs(net(points) - np.maximum(points, 0)).max() <= 0.05
+    lengths = np.vectorize(lambda p: 0 if p[0] < 0 else math.hypot(*p), signature="(n)->()")
+    assert as_target(lengths, as_box([(-1, 1)] * 2)).values(np.array([[-1.0, 0.0], [0.3, 0.4]])).tolist() == [
+        [0],
+        [0.5],
+    ]
+
+
+def test_values_that_defeat_a_rational_fit_are_no_error():
+    found = survey(lambda x: x.astype(int).astype(float)[:, None], -1.0, 1.0, 0.01)  # 0 but for the ends
+    assert len(found.poles) == 0
+
+
+def test_a_function_must_be_the_same_in_every_worker(monkeypatch):
+    target = as_target(shifted, as_box((-1, 1)))
+    data = pickle.dumps(target)
+    assert pickle.loads(data).values(np.zeros((1, 1))) == 1.0  # noqa: S301
+    monkeypatch.setattr(sys.modules[__name__], "SHIFT", 2.0)
+    with pytest.raises(af.InputError, match="same function in every worker"):
+        pickle.loads(data)  # noqa: S301
+
+
+SHIFT = 1.0
+
+
+def shifted(x):
+    return np.sin(x) + SHIFT

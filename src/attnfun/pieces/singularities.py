@@ -96,6 +96,8 @@ def survey(line: Line, low: float, high: float, aim: float) -> Survey:
     tolerance = max(aim / max(scale, 1e-300), 1e-13)
     while True:
         fit = _rational(points, values @ mixture, tolerance)
+        if fit is None:
+            break
         support = np.unique(np.concatenate([[low], np.real(fit.support_points), [high]]))
         shares = np.arange(1, BETWEEN + 1) / (BETWEEN + 1)
         new = np.setdiff1d((support[:-1, None] + np.diff(support)[:, None] * shares).ravel(), points)
@@ -107,7 +109,7 @@ def survey(line: Line, low: float, high: float, aim: float) -> Survey:
         scale = max(scale, float(np.abs(values).max()))
         if wrong <= max(aim, 1e-13 * scale) * np.abs(mixture).sum():
             break
-    poles = _genuine(fit, low, high, tolerance * scale)
+    poles = np.empty(0, dtype=np.complex128) if fit is None else _genuine(fit, low, high, tolerance * scale)
     ends = [_at_end(line, end, poles, width, aim) for end, width in ((low, high - low), (high, low - high))]
     return Survey(low, high, np.concatenate([poles, *ends]), scale or 1.0)
 
@@ -126,13 +128,19 @@ def _at_end(line: Line, end: float, poles: Complexes, width: float, aim: float) 
     return np.array([end - steps[depth]] if depth else [], dtype=np.complex128)
 
 
-def _rational(points: Floats, values: Floats, tolerance: float) -> AAA:
-    """A rational fit. Spurious poles stay: `_genuine` drops them, and removing them would load all of scipy.stats."""
+def _rational(points: Floats, values: Floats, tolerance: float) -> AAA | None:
+    """A rational fit, None where SciPy finds none (values that are zero but for a few make it divide 0 by 0).
+
+    Spurious poles stay: `_genuine` drops them, and removing them would load all of scipy.stats.
+    """
     from scipy.interpolate import AAA
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return AAA(points, values, rtol=tolerance, max_terms=TERMS, clean_up=False)
+        try:
+            return AAA(points, values, rtol=tolerance, max_terms=TERMS, clean_up=False)
+        except (ValueError, np.linalg.LinAlgError):
+            return None
 
 
 def _genuine(fit: AAA, low: float, high: float, visible: float) -> Complexes:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Untraceable
+from ..interval import Untraceable
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .evaluations import Asking
@@ -42,7 +42,8 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, askin
     """Read a target as users write it: a text, a Python function, or a target already made.
 
     A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is
-    tried on intervals first; if that has no meaning, only an estimate is possible. Black boxes are called as
+    tried on intervals first, and what it does there is compared with its values; if that has no meaning or is another
+    function, only an estimate is possible. Black boxes are called as
     `asking` says.
     """
     if lipschitz is not None and not (isinstance(lipschitz, int | float) and 0 <= lipschitz < math.inf):
@@ -62,10 +63,9 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, askin
     if lipschitz is not None:
         return Lipschitz(function, float(lipschitz), domain, function.output_shape, asking=asking)
     try:
-        function.on_intervals(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
-    except (Untraceable, TypeError, AttributeError, ValueError, IndexError) as reason:
+        return Traced.of(function)
+    except Untraceable as reason:
         return BlackBox(function, str(reason), asking)
-    return Traced(function)
 
 
 def restore(

@@ -8,6 +8,7 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from ..domain import Box
 from ..errors import InputError
 from ..interval import Interval, Jet, Truth, Untraceable, as_interval
 from ..interval.directed import above, below
+from .agreement import outside, refuse_disagreement, refuse_other_series
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Asking, Evaluations
 from .expression import LIBRARY_ASSUMPTION, Expression
@@ -34,14 +36,17 @@ _PROBES = 3
 
 
 class PythonFunction:
-    """A user's function called safely: shapes checked, errors explained."""
+    """A user's function called safely: on copies of its own, shapes checked, errors explained."""
 
     def __init__(self, function: Function, domain: Box) -> None:
-        self.function, self.domain = function, domain
+        self.function, self.domain = _with_float_values(function), domain
         probes = domain.sample(_PROBES, np.random.default_rng(0))
-        self.output_shape = self._call(probes).shape[1:]
+        values = self._call(probes)
+        self.output_shape = values.shape[1:]
         if len(self.output_shape) > 2 or 0 in self.output_shape:
             raise InputError("a target must return a number, a vector or a sequence a point", got=self.output_shape)
+        self.first = probes, values.reshape(_PROBES, -1)
+        """Points and values of the first call."""
 
     @property
     def name(self) -> str:
@@ -58,8 +63,9 @@ class PythonFunction:
         return result.reshape(len(rows), -1)
 
     def on_intervals(self, boxes: Interval) -> Interval:
-        """Run the function on boxes (B, D) instead of points."""
-        result = self.function(boxes.reshape((len(boxes), *self.domain.shape)))
+        """Run the function on boxes (B, D) instead of points; whatever it raises there, it is Untraceable."""
+        own = Interval(boxes.lo.copy(), boxes.hi.copy(), boxes.defined.copy())
+        result = self._on(own.reshape((len(boxes), *self.domain.shape)))
         result = as_interval(result) if isinstance(result, Truth) else result
         if not isinstance(result, Interval):
             raise Untraceable(f"{self.name} returned {type(result).__name__}, not an interval")
@@ -69,29 +75,51 @@ class PythonFunction:
 
     def on_jets(self, variables: Jet) -> Jet:
         """Run the function on Taylor series (B, D)."""
-        result = self.function(variables.reshape((len(variables), *self.domain.shape)))
+        own = Jet(variables.basis, variables.mid.copy(), variables.rad.copy(), variables.degree)
+        result = self._on(own.reshape((len(variables), *self.domain.shape)))
         if not isinstance(result, Jet) or result.shape != (len(variables), *self.output_shape):
             raise Untraceable(f"{self.name} returned something else than Taylor series")
         return result.reshape(len(variables), -1)
 
+    def _on(self, argument: Interval | Jet) -> Any:
+        """The function of something else than numbers, for which it was not written."""
+        try:
+            with np.errstate(all="ignore"):
+                return self.function(argument)
+        except Untraceable:
+            raise
+        except Exception as reason:
+            raise Untraceable(f"{type(reason).__name__}: {reason}") from reason
+
     def _call(self, rows: Floats) -> Floats:
-        points = self.domain.unflatten(rows)
+        points = self.domain.unflatten(rows).copy()
+        shape = points.shape  # the function may change its copy in every way
         try:
             with np.errstate(all="ignore"):
                 result = np.asarray(self.function(points))
         except Exception as reason:
             raise InputError(
-                f"{self.name} must accept an array of points of shape {points.shape}",
+                f"{self.name} must accept an array of points of shape {shape}",
                 got=f"{type(reason).__name__}: {reason}",
                 remedy="Write it with NumPy operations over leading axes, or wrap it with np.vectorize.",
             ) from reason
         if result.shape[:1] != (len(rows),) or result.dtype.kind not in "fiub":
             raise InputError(
                 f"{self.name} must return real numbers with the leading axis of its argument ({len(rows)},)",
-                got=f"shape {result.shape} of {result.dtype} for points of shape {points.shape}",
+                got=f"shape {result.shape} of {result.dtype} for points of shape {shape}",
                 remedy="Return the leading axes followed by the shape of one value.",
             )
         return result.astype(np.float64)
+
+
+def _with_float_values(function: Function) -> Function:
+    """`np.vectorize` casts all values to the type of the first, perhaps integers: unless told, it is float here."""
+    if not isinstance(function, np.vectorize) or function.otypes is not None:
+        return function
+    outputs = 1 if function.signature is None else function.signature.partition("->")[2].count("(")
+    return np.vectorize(
+        function.pyfunc, otypes=[float] * outputs, excluded=function.excluded, signature=function.signature
+    )
 
 
 class Traced(Target):
@@ -106,9 +134,20 @@ class Traced(Target):
     def __init__(self, function: PythonFunction) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
         self.assumptions = (
-            f"{function.name} is the real function that its NumPy operations spell out",
+            f"{function.name} is the real function that its NumPy operations spell out, the same in every call",
             LIBRARY_ASSUMPTION,
         )
+
+    @classmethod
+    def of(cls, function: PythonFunction) -> Traced:
+        """The function as a target, if intervals and Taylor series agree with its values; otherwise Untraceable."""
+        name, domain, enclose = function.name, function.domain, function.on_intervals
+        enclose(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
+        refuse_disagreement(name, domain, function, enclose, function.first)
+        target = cls(function)
+        with suppress(Unanswerable):
+            refuse_other_series(domain, function, enclose, target.jets)
+        return target
 
     def values(self, rows: Floats) -> Floats:
         """Call the function."""
@@ -116,13 +155,20 @@ class Traced(Target):
 
     def enclose(self, boxes: Interval) -> Interval:
         """Run the function on intervals."""
-        return self.function.on_intervals(boxes)
+        try:
+            return self.function.on_intervals(boxes)
+        except Untraceable as reason:
+            raise InputError(
+                f"{self.function.name} must run on intervals everywhere, as it did on the whole domain",
+                got=f"{reason} on {len(boxes)} boxes",
+                remedy="Write it with NumPy operations over leading axes, or declare lipschitz=.",
+            ) from reason
 
     def jets(self, variables: Jet) -> Jet:
         """Run the function on Taylor series."""
         try:
             return self.function.on_jets(variables)
-        except TypeError:
+        except Untraceable:
             raise Unanswerable from None
 
     def circuit(self) -> Circuit:
@@ -139,7 +185,13 @@ class Traced(Target):
 
     @cached_property
     def _program(self) -> Program:
-        return traced(self.function.function, self.domain.shape, self.function.name)
+        program = traced(self.function.function, self.domain.shape, self.function.name)
+        try:
+            enclose = Expression.of_program(program, self.domain).enclose
+            refuse_disagreement(self.function.name, self.domain, self.function, enclose, self.function.first)
+        except Untraceable:
+            raise Unanswerable from None
+        return program
 
     def one_token(self) -> Target:
         """The function on a sequence of equal tokens, at the first of them."""
@@ -158,6 +210,18 @@ class Traced(Target):
     def identity(self) -> Any:
         """Its operations, where symbols know them."""
         return repr(self._program)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Workers import the function: it must be the same there."""
+        vars(self).update(state)
+        points, values = self.function.first
+        wrong = outside(values, self.enclose(Interval(points))).any(axis=1)
+        for row in np.flatnonzero(wrong)[:1]:
+            raise InputError(
+                f"{self.function.name} must be the same function in every worker",
+                got=f"another value than {values[row].tolist()} at {points[row].tolist()}",
+                remedy="Let it depend on nothing that a worker does not import, or use a ThreadPoolExecutor.",
+            )
 
 
 class OneToken:
