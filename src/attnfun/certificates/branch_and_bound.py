@@ -1,4 +1,4 @@
-"""Bound the error over a domain by cutting it into boxes, worst first.
+"""Bound the error over a domain by cutting it into boxes, worst first [T 11.1], [T 11.2].
 
 On each box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so its error is at
 most `max(Y_hi - F_lo, F_hi - Y_lo)`; Taylor series of the difference often say less; what rounding adds on that box

@@ -1,4 +1,4 @@
-"""Certificates of networks made of networks, from those of the parts.
+"""Certificates of networks made of networks, from those of the parts [T 11.7].
 
 The claim names its parts, outermost first. Its network must be the one that `network/joining.py` makes of theirs, bit
 for bit; there every part computes what it computes alone, so what is proved of the parts holds inside:

@@ -1,4 +1,4 @@
-"""Heads that compute a maximum: what one head returns to one query token, when scores and values are affine.
+"""Heads that compute a maximum: what one head returns to one query token, when scores and values are affine [T 1.4].
 
 **Fan.** Let one token be the base (score s_0, value v_0) and let every other token j have `v_j - v_0 = λ_j t_j` with
 `t_j = s_j - s_0` and λ_j = +λ (class P) or -λ (class N), and let `t_j + t_k <= 0` for j in P, k in N. Then the head
@@ -17,7 +17,8 @@ over at most max(|P|, |N|) tokens with gaps `g_j = s_* - s_j`, besides the top i
 Σ_j e^{-g_j})` over n tokens is at most `W(n/e)`: where it is largest, with value y, all derivatives vanish, so `g_j =
 1 + y`, hence `n e^{-(1+y)} = y`. ∎
 
-**Perturbed.** If scores are off by at most ε, values by δ from a fan with `t_j + t_k <= ξ`, apply this to the true
+**Perturbed** ([T 1.3] is the case of a plain maximum).
+If scores are off by at most ε, values by δ from a fan with `t_j + t_k <= ξ`, apply this to the true
 scores: values deviate from the fan's by `δ + 2λε`; the condition holds up to `ξ' = max(0, ξ + 4ε)`, which costs 2λξ';
 and the maxima move by 2ε, of which only one counts if ξ' = 0. So |y - φ| <= `λ W + δ + 4λε`, and `2λε + 2λξ'` more if
 ξ' > 0.

@@ -1,4 +1,4 @@
-"""Enclosures of attention on many boxes at once.
+"""Enclosures of attention on many boxes at once [T 9.7].
 
 Scores enter softmax only through their differences. For each box and query token, subtract a reference
 key `k̄` (the average key under the weights at the centre of the box; any vector is legal): the score of

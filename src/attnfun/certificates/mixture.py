@@ -1,4 +1,4 @@
-"""The range of a softmax average when its scores are known only up to intervals.
+"""The range of a softmax average when its scores are known only up to intervals [T 1.5].
 
 With unnormalised weights `W_j` anywhere in `[L_j, U_j]`, the average `y = Σ W_j v_j / Σ W_j` is largest when
 tokens above a threshold take U and the others L. Instead of sorting, climb: for any number y

@@ -1,4 +1,4 @@
-"""Taylor polynomials of a head whose scores are affine in x, in closed form, with a bound on what they leave.
+"""Taylor polynomials of a head whose scores are affine in x, in closed form, with a bound on what they leave [T 9.6].
 
 From the centre of a box let t be the way to a point, `s_j` the scores at the centre and `a_j` their slopes, so that
 `y = N/Z`, `N = Σ_j e^{s_j + a_j·t} v_j`, `Z = Σ_j e^{s_j + a_j·t}`. The Taylor coefficients of N and Z are moments of

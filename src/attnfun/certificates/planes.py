@@ -1,4 +1,4 @@
-"""A proof for smooth targets and networks that compute a maximum of planes, or a difference of two.
+"""A proof for smooth targets and networks that compute a maximum of planes, or a difference of two [T 11.6].
 
 Read the planes off the weights. They make a function M, and `|f - net| <= |f - M| + |M - net|`: the second is the proof
 by structure (`structure.py`), the first is bounded here on boxes. M is only a go-between: if it were misread, one of

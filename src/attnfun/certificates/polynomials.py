@@ -1,4 +1,4 @@
-"""Polynomials on boxes: how large one gets, and its coefficients at other points of the box.
+"""Polynomials on boxes: how large one gets, and its coefficients at other points of the box [T 9.8].
 
 **Bernstein's bound.** On [-1, 1] the monomial `τ^k` is `Σ_i b_ki B_i` with the M + 1 Bernstein polynomials of degree M,
 which are not negative and add up to one, and

@@ -1,4 +1,4 @@
-"""One target, one network: what a box says about their difference. Pure work that any worker can do."""
+"""One target, one network: what a box says about their difference. Pure work that any worker can do [T 10.3]."""
 
 from __future__ import annotations
 

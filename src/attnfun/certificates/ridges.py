@@ -1,4 +1,4 @@
-"""A proof for networks that treat every token alike and alone: reduce it to one variable.
+"""A proof for networks that treat every token alike and alone: reduce it to one variable [T 11.5].
 
 If keys and values of an attention layer are constants and the query of token i depends on one feature g_i only, in
 the same way for every i, then output i is `Y(g_i)` for one function Y of one variable. For a truncated linear map the

@@ -4,7 +4,8 @@ Each feature carries a bound on its error in two parts: what rounding the input 
 operations cause. Sizes and weights are those of the box at hand, so the analysis is as local as the enclosure. u is
 the unit roundoff.
 
-**Sums**, in any order, fused or not. A sum is a tree; each node rounds the sum of two floats a and b and is off by at
+**Sums**, in any order, fused or not [T 10.1].
+A sum is a tree; each node rounds the sum of two floats a and b and is off by at
 most `u |a + b|`, and by at most |a| and at most |b|, because b and a themselves are floats (ours). Call c of the terms
 *core*, any c, and let τ be the sum of the absolute values of the others and S that of all. Nodes that join two subtrees
 with core terms are at most c - 1 and cost at most u S each; a node that joins one with a subtree of other terms costs
@@ -23,7 +24,7 @@ so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unn
 η the same with Ā, the largest A_j, in place of A_j. (A_j: a score is a sum of products; stock attention may scale
 queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`.)
 
-With w the true weights and `D_j >= |v_j - y|` the error of the average is at most (THEORY 10)
+With w the true weights and `D_j >= |v_j - y|` the error of the average is at most [T 10.2]
 
     Σ_j w_j (e^{η_j} - 1) D_j / (1 - Σ_j w_j (1 - e^{-η_j})).
 

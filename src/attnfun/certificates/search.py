@@ -1,4 +1,4 @@
-"""Look for the largest error with points, not boxes: random, corners, then climbing from the worst.
+"""Look for the largest error with points, not boxes: random, corners, then climbing from the worst [T 11.10].
 
 **What an estimate is worth.** The random points depend on the seed and the weights, so no construction has seen them.
 Let M be the largest error at n of them, and q the fraction of the domain on which the error exceeds M. Were q larger

@@ -1,4 +1,4 @@
-"""Bounds on target minus network by Taylor series: the two nearly cancel, coefficient by coefficient.
+"""Bounds on target minus network by Taylor series: the two nearly cancel, coefficient by coefficient [T 9.5].
 
 On a box with centre p and half-widths r let `d_α` be the Taylor coefficients at p of the difference, up to degree m,
 and `D_α` enclosures of its coefficients of degree m + 1 over the whole box. By Taylor's theorem the difference at p + t

@@ -1,4 +1,4 @@
-"""Any formula in any number of variables, step by step (attnfun's own; THEORY 8).
+"""Any formula in any number of variables, step by step (attnfun's own; [T 7.2]).
 
 **Construction.** The formula becomes a circuit of affine maps and functions of one variable (`targets/lowering.py`).
 One data token holds the registers. Units that depend on each other in d steps make d levels of two layers: an affine

@@ -1,4 +1,5 @@
-"""One softmax head over a grid: single-head self-attention behind a sum of linear maps ([A]), in the sup norm and L_p.
+"""One softmax head over a grid: single-head self-attention behind a sum of linear maps ([A]), in the sup norm and
+L_p [T 3.1], [T 3.2], [T 3.3].
 
 **Construction.** Cut the domain into N cells, spacing h_k on axis k, centres c_j. The head looks up (`one_head.py`) one
 value a cell with sharpness `β_k = γ/h_k²`: in the sup norm the sample `f(c_j)`, in L_p the mean of f over the cell

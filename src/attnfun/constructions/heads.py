@@ -1,6 +1,6 @@
 """Heads that read coordinates of the input, put together as a network: one attention layer, or two with corners.
 
-**Corners** (THEORY 5.4). A head on the piece [a, b] of a line reads `clip(u, a, b)`, which is u plus or minus
+**Corners** [T 4.4]. A head on the piece [a, b] of a line reads `clip(u, a, b)`, which is u plus or minus
 `ReLU(u - t)` for the corners t at its ends. Layer 1 makes these: the input becomes two rows, (coordinates, 0, 0, 0)
 and (0, 0, 1, u - t), and the head of corner t asks with `R (u - t)`; the keys are the third entries, 0 and 1, and the
 values the fourth, 0 and u - t. It returns `z σ(R z)`, z = u - t, which is ReLU(z) to within 0.27847/R everywhere, and

@@ -1,5 +1,5 @@
 """Truncated linear maps with three keys a token and no interpolation points (ours; the targets of [B], truncated linear
-theorems).
+theorems) [T 4.3].
 
 **Construction.** For `f_i = clip(z_i, a, b)`, `z_i = w_i·x_i + t_i`, the read-in map makes tokens `(z_i, e_i)`, e_i a
 one-hot position. One head; the query of token i is `(R z_i, 1, κ e_i)` and it finds

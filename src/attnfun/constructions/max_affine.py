@@ -1,4 +1,4 @@
-"""Maxima of affine functions, and differences of two, one head each (ours, sharp).
+"""Maxima of affine functions, and differences of two, one head each (ours, sharp) [T 1.2].
 
 **Construction.** The read-in map makes N tokens; token j holds the value `s_j = A_j·x + b_j` of plane j (of each of
 the two functions, for a difference). A head with constant query scores them by `R s_j` and returns the average of the

@@ -1,5 +1,5 @@
 """Truncated linear maps by H heads whose interpolation points are the tokens' own positions ([B], truncated linear
-theorem, multi-head).
+theorem, multi-head) [T 4.2].
 
 **Construction.** No memory at all. [a, b] is cut into H slices [a_h, a_h + (b-a)/H], each with n points of spacing `Δ
 = (b - a)/((n - 1) H)`. Token j, through its one-hot position, is the j-th point L of every head: key `(β (L - c_h),

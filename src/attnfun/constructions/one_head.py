@@ -1,4 +1,4 @@
-"""One softmax head that looks values up: what `grid` and `cross` have in common.
+"""One softmax head that looks values up: what `grid` and `cross` have in common [T 2.1], [T 3.4].
 
 Token j has a place c_j and a value v_j. Subtract the origin from x and c; with `β_k` the sharpness along axis k, the
 score `Σ_k β_k (c_jk x_k - c_jk²/2)` is affine in x and, up to a term in x alone that softmax ignores, equal to

@@ -1,4 +1,4 @@
-"""One head with general tokens for scattered data (attnfun's own; THEORY 7.1).
+"""One head with general tokens for scattered data (attnfun's own; [T 6.2]).
 
 **Construction.** `x -> u = (x - centre)/spread` is the first affine map. One cross-attention head reads u with scores
 `a_j·u + b_j` and adds its values beside u (a residual connection), and the last affine map adds an affine function of

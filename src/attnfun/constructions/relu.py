@@ -1,5 +1,5 @@
 """Rectifier networks as attention: one head a unit, one attention layer a hidden layer ([B], two-layer theorem and
-corollaries, made exact to any tolerance).
+corollaries, made exact to any tolerance) [T 5.1].
 
 **Construction.** The sequence is one token `(h, 1)`, h the values of the previous layer. For a unit `clip(z, a, b)`,
 `z = w·h + β`, a head sees three keys: the token itself and two memory tokens, with

@@ -1,4 +1,5 @@
-"""One attention layer, then a softmax over features, then a linear map ([B], corollary on one layer and a softmax).
+"""One attention layer, then a softmax over features, then a linear map ([B], corollary on one layer and a
+softmax) [T 5.3].
 
 **Construction.** The embedding puts token i into its own block, `z_i = (e_i ⊗ x_i)`. One head with equal scores
 averages the n tokens: n times that is vec(X), exactly affine in X. Its output map makes the N scores of the grid's

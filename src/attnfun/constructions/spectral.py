@@ -1,4 +1,4 @@
-"""Few tokens, solved values (attnfun's own; THEORY 2.2, 2.3, 7).
+"""Few tokens, solved values (attnfun's own; [T 2.2], [T 2.3], [T 6.1]).
 
 **Construction.** Keys are tangents of a convex potential whose density follows the target's singularities
 (`pieces/potentials.py`, `pieces/singularities.py`), moved by variable projection (`pieces/polish.py`); values are

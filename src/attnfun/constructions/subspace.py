@@ -1,4 +1,4 @@
-"""Functions of many variables that vary in few directions, beside an affine part (attnfun's own; THEORY 7).
+"""Functions of many variables that vary in few directions, beside an affine part (attnfun's own; [T 6.1]).
 
 **Construction.** `f(x) = a·x + g(P x)` with r <= 3 rows in P: *a* is the mean of sampled gradients, and the rows of P
 are the directions in which gradients differ from it (singular vectors of the centred gradients, an active subspace).

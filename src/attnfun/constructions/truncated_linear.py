@@ -1,4 +1,4 @@
-"""Truncated linear maps by p interpolation points in one head ([B], truncated linear theorem, single head).
+"""Truncated linear maps by p interpolation points in one head ([B], truncated linear theorem, single head) [T 4.1].
 
 **Construction.** For `f_i = clip(z_i, a, b)`, `z_i = w_i·x_i + t_i`, the query of token i is `(z_i - c, 1)`, c the
 centre of [a, b]. Memory token k holds an interpolation point L_k, p of them over [a, b] with spacing Δ: key `(β (L_k

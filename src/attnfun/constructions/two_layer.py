@@ -1,4 +1,4 @@
-"""Two attention layers and linear maps, no feed-forward part, for maps of sequences ([B], two-layer theorem).
+"""Two attention layers and linear maps, no feed-forward part, for maps of sequences ([B], two-layer theorem) [T 5.2].
 
 **Construction.** The embedding adds a start row and positions: rows `(0, e_0)`, `(x_i, e_i)`, i = 1..n. Heads select
 rows by the angle of a position on a circle: query and key `(cos θ, sin θ)` with a gain that puts every other row 200

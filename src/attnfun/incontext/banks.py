@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 TOP = 30.0
 POINTS = 64
 SHARPNESS = 5.4
-"""β Δ² for points at distance Δ: the sharpness at which the largest error, at the ends, is least (THEORY 5.1)."""
+"""β Δ² for points at distance Δ: the sharpness at which the largest error, at the ends, is least [T 4.1]."""
 LEADS = {"float64": 2.0**12, "float32": 2.0**8}
 """Lead of a row's own copy; scores of a bank that is not odd must stay below half of it, by more than TOP."""
 STEPS = {"float64": 2.0**-10, "float32": 2.0**-6}

@@ -1,4 +1,4 @@
-"""The exact algorithms, in extended precision, and bounds on what the network adds to their errors in one step.
+"""The exact algorithms, in extended precision, and bounds on what the network adds to their errors in one step [T 8.2].
 
 An algorithm is a map from one iterate to the next. `step` returns what it makes of an iterate, and a bound on how far a
 network is from that which starts the step from the same iterate. Let W_t be what the network holds and w_t the iterates

@@ -1,4 +1,5 @@
-"""Kernel regression is one softmax head: ŷ(x) = Σ_i K(x, x_i) y_i / Σ_i K(x, x_i), K(x, x') = exp(-gamma |x - x'|²).
+"""Kernel regression is one softmax head: ŷ(x) = Σ_i K(x, x_i) y_i / Σ_i K(x, x_i), K(x, x') = exp(-gamma |x -
+x'|²) [T 8.3].
 
 With the query 2 gamma x and the key (x_i, |x_i|²), scores are gamma (2 x·x_i - |x_i|²); the term -gamma |x|² cancels in
 softmax. So the estimate of Nadaraya and Watson is exact, whatever the number of examples.

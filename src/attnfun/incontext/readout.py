@@ -1,4 +1,4 @@
-"""Sums of products by attention: the bilinear read-out.
+"""Sums of products by attention: the bilinear read-out [T 8.1].
 
 Rows stand in pairs, each with its mirror image: the row r_k with value v_k, and -r_k with -v_k. A head whose scores are
 η s_k, s_k = q·r_k, returns

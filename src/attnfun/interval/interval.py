@@ -1,4 +1,4 @@
-"""Intervals of real numbers, vectorised, that NumPy functions run on unchanged.
+"""Intervals of real numbers, vectorised, that NumPy functions run on unchanged [T 9.1], [T 9.2].
 
 An `Interval` of shape S stands for one real interval per element. Every operation returns an interval that
 contains every possible real result (the inclusion property), rounding included, so evaluating a formula on

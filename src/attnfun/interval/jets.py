@@ -1,4 +1,4 @@
-"""Truncated Taylor series in several variables whose coefficients are intervals, vectorised.
+"""Truncated Taylor series in several variables whose coefficients are intervals, vectorised [T 9.3], [T 9.4].
 
 A `Jet` of shape S holds, for each element, the coefficients of all monomials up to the degree of its basis, as midpoint
 and radius. Operations enclose the coefficients of the result: running a formula on the variables of a box centre gives

@@ -1,4 +1,4 @@
-"""How much fast evaluation may change, and where.
+"""How much fast evaluation may change, and where [T 11.9].
 
 A certificate's part `windows` is set aside for what fast evaluation leaves out. Behind the last attention layer there
 are only affine maps; if head h of that layer is off by at most κ_h in each value, the outputs are off by at most

@@ -7,7 +7,7 @@ values, slopes, c and the size of the noise taken out, the probability of the da
     E = m/2 log det(FᵀF + I) + (n-1)/2 Σ_k log q_k,    F = (τ W, α u) with columns centred,
     q_k = min over b of |y_k - F b|² + |b|².
 
-The minimum is variable projection (THEORY 7.1) with a ridge; the determinant is the price of tokens that could follow
+The minimum is variable projection [T 6.2] with a ridge; the determinant is the price of tokens that could follow
 anything. With r = y - F b, `∂E/∂F = m F (FᵀF + I)⁻¹ - (n-1) Σ_k r_k b_kᵀ/q_k`, and a score moves the weights by
 `∂W_i/∂s_ij = W_ij (e_j - W_i)`. So E has cheap derivatives by all slopes and offsets, O(n N² + n N D) in all, and
 whatever tokens depend on can be found by L-BFGS: here a metric (`Metric`), or every slope and offset (`polished`).

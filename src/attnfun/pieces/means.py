@@ -1,4 +1,4 @@
-"""Cell means and what they are worth in L_p ([A], 1 <= p < ∞: f integrable, jumps allowed).
+"""Cell means and what they are worth in L_p ([A], 1 <= p < ∞: f integrable, jumps allowed) [T 3.5].
 
 **Bound (ours).** A head over a grid of spacing h_k with sharpness `β_k = γ/h_k²`, whose values are the means of f over
 the cells, satisfies

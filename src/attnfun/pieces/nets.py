@@ -1,4 +1,4 @@
-"""Nets: centres within a distance r of every point of a set that is no box (the covering numbers of [A]).
+"""Nets: centres within a distance r of every point of a set that is no box (the covering numbers of [A]) [T 3.6].
 
 *Points*: a subset of the cloud, chosen in one sweep: the next point that no centre covers becomes one. So centres are
 more than r apart, and there are at most as many as balls of radius r/2 can be packed. *Region*: the centres of a

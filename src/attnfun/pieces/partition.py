@@ -1,4 +1,4 @@
-"""Max-affine partitions: the cells on which one affine score leads, and the softmax indicator of each ([A]).
+"""Max-affine partitions: the cells on which one affine score leads, and the softmax indicator of each ([A]) [T 1.1].
 
 Scores `s_j(x) = a_j·x + b_j` cut space into convex cells. With slopes c_j and offsets `-|c_j|²/2` the score is, up to a
 term in x alone, `-|x - c_j|²/2`: Voronoi cells; adding constants `w_j/2` gives power diagrams. Every family (a_j, b_j)

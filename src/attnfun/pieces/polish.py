@@ -1,4 +1,4 @@
-"""Better tokens by variable projection: slopes and offsets move, values are eliminated (THEORY 7.1).
+"""Better tokens by variable projection: slopes and offsets move, values are eliminated [T 6.2].
 
 Any slopes and offsets make a legal head. For given ones the best values solve a linear problem (`solve.py`), so only
 slopes and offsets p are unknowns of a nonlinear least-squares problem with residual `r(p) = W(p) v(p) - f`. Kaufman's

@@ -1,4 +1,4 @@
-"""Where the tokens of a line go: convex potentials from mesh densities (THEORY 2.2).
+"""Where the tokens of a line go: convex potentials from mesh densities [T 2.2].
 
 Let `m > 0` be a density on the line and `τ(x) = ∫ m` the *mesh variable*. Centres c_j are equidistant in τ, spacing h,
 and the potential φ has `φ'' = γ (m/h)²`. The tangents of φ at the centres,

@@ -1,4 +1,4 @@
-"""Heads buy precision: one line, cut into slices with a head each (THEORY 7.3).
+"""Heads buy precision: one line, cut into slices with a head each [T 6.3].
 
 A head of N tokens with a uniform mesh has scores of about γN²/8, and low precision cannot bear them. H heads, each with
 its own slice of the mesh variable, its own origin and N/H tokens and ghosts, have scores smaller by H². Outside its

@@ -1,4 +1,5 @@
-"""Convex functions as maxima of their tangent planes, and other smooth functions as differences of two such maxima.
+"""Convex functions as maxima of their tangent planes, and other smooth functions as differences of two such
+maxima [T 4.5].
 
 **Bound.** Let g be convex and T_j its tangent plane at the centre p_j of a cell with half widths r. Then `T_j <= g`
 everywhere, and on the cell `g - T_j <= ½ Σ_kl |g_kl| r_k r_l`, the second derivatives at their largest there. So `max_j

@@ -1,4 +1,4 @@
-"""A formula as affine maps and functions of one variable: the form in which attention computes it (THEORY 8).
+"""A formula as affine maps and functions of one variable: the form in which attention computes it [T 7.2].
 
 A circuit has atoms: the variables first, then units `φ_k(z_k)`, each a function of one variable at an affine form of
 earlier atoms. Outputs are affine forms of the atoms. Products are no atoms: they are made of squares, logarithms and

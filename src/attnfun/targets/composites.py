@@ -1,4 +1,4 @@
-"""Functions of one variable put together from operations, as targets of their own.
+"""Functions of one variable put together from operations, as targets of their own [T 7.3].
 
 A composite is a straight line of steps on the variable u; constants are intervals that hold the numbers meant. It runs
 on floats, intervals and Taylor series alike, and composites that are surely one function are equal, so that they can

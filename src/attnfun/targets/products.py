@@ -1,4 +1,4 @@
-"""Products out of functions of one variable.
+"""Products out of functions of one variable [T 7.1].
 
 Factors that do not change sign may go through logarithms, `Π u_i^{k_i} = exp(Σ k_i log u_i)`: one unit a factor and one
 for exp, which a function around the product swallows. Other products are quarter squares of centred and scaled factors:

@@ -1,4 +1,4 @@
-"""Maps on sequences that treat every token alike: `f(X)_i = g(x_i)`.
+"""Maps on sequences that treat every token alike: `f(X)_i = g(x_i)` [T 11.8].
 
 That is read off the program: an output of token i may depend on the variables of token i only, and with these renamed
 to those of the first token, it must be the same operations on the same constants as the first token's output.
