@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.certificates import combined, heads
+from attnfun.certificates import certify, combined, heads
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
 from attnfun.interval import Interval, directed
 from attnfun.network.reference import run
+
+certifying = import_module("attnfun.certificates.certify")
 
 
 def third_is_enclosed() -> bool:
@@ -85,4 +88,39 @@ def test_the_modulus_of_the_outer_function(monkeypatch):
     true = np.abs(outer(inner)(points) - np.tanh(20 * points)).max()
     assert true <= outer(inner).certificate.bound
     monkeypatch.setattr(combined, "modulus", lambda target, region, distances: np.zeros((3, target.outputs)))
+    with pytest.raises(af.SoundnessError):  # a point that the search found says so
+        outer(inner)
+    monkeypatch.setattr(certifying, "refuse_beaten", lambda *arguments: 0.0)
     assert true > outer(inner).certificate.bound
+
+
+def false_proofs(monkeypatch, **changes):
+    """A claim whose proofs end in something else."""
+    claim = af.compile("sin(3*x)", (-1, 1), options={"tokens": 12}, construction="grid", proof=False).certificate.claim
+    prove = certifying._prove
+    monkeypatch.setattr(certifying, "_prove", lambda *arguments: replace(prove(*arguments), **changes))
+    return claim
+
+
+def test_the_worst_point_found_is_compared_with_the_bound(monkeypatch):
+    tiny = dict.fromkeys(("construction", "input", "rounding"), 1e-6)
+    claim = false_proofs(monkeypatch, bound=1e-6, parts=tiny)
+    with pytest.raises(af.SoundnessError):
+        certify(claim, 10.0)
+    monkeypatch.setattr(certifying, "refuse_beaten", lambda *arguments: 0.0)
+    assert certify(claim, 10.0).proved
+
+
+def test_a_certificate_is_compared_with_itself(monkeypatch):
+    claim = false_proofs(monkeypatch, parts={"construction": 10.0, "input": 0.0, "rounding": -9.0})
+    with pytest.raises(af.SoundnessError):
+        certify(claim, 10.0)
+    monkeypatch.setattr(af.Certificate, "contradiction", lambda certificate: "")
+    assert certify(claim, 10.0).proved
+
+
+def test_a_target_that_may_be_undefined_somewhere_is_not_proved(monkeypatch):
+    claim = false_proofs(monkeypatch, defined=False)
+    assert certify(claim, 10.0).status is af.Status.CONDITIONAL
+    monkeypatch.setattr(af.Status, "weakest", classmethod(lambda cls, statuses: statuses[0]))
+    assert certify(claim, 10.0).proved

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         InputError,
         MissingExtra,
         ProofFailed,
+        SoundnessError,
         ToleranceNotMet,
         WorkersLost,
     )
@@ -51,6 +52,7 @@ __all__ = [
     "Region",
     "Samples",
     "Sharded",
+    "SoundnessError",
     "Status",
     "ToleranceNotMet",
     "TruncatedLinear",
@@ -74,6 +76,7 @@ _HOMES = {
         "InputError",
         "MissingExtra",
         "ProofFailed",
+        "SoundnessError",
         "ToleranceNotMet",
         "WorkersLost",
     ),

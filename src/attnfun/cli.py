@@ -338,7 +338,7 @@ def main(arguments: list[str] | None = None, leave: Callable[[int], NoReturn] = 
     """Run the command line; errors become one line on standard error and an exit code."""
     try:
         app(arguments, standalone_mode=True)
-    except (af.ToleranceNotMet, af.ProofFailed) as error:
+    except (af.ToleranceNotMet, af.ProofFailed, af.SoundnessError) as error:
         notes.print(f"error: {error}", style="red", markup=False, highlight=False)
         leave(NOT_REACHED)
     except af.AttnfunError as error:

@@ -59,5 +59,19 @@ class ProofFailed(AttnfunError):
     """A certificate that could not be proved again."""
 
 
+class SoundnessError(AttnfunError):
+    """A proof that a point contradicts, or a certificate that contradicts itself: an error of attnfun, not of the user.
+
+    No certificate is issued then.
+    """
+
+    def __init__(self, constraint: str, *, got: object = None) -> None:
+        super().__init__(
+            constraint,
+            got=got,
+            remedy="This is an internal error of attnfun and no certificate is issued: please report it with the call.",
+        )
+
+
 class WorkersLost(AttnfunError):
     """The workers of an executor are gone, or fail again and again."""

@@ -20,7 +20,7 @@ from .certificates import Certificate, Claim, Effort, certify
 from .certificates.rounding import FLASH_BLOCK
 from .compiled import Compiled
 from .deadline import TIME_LIMIT, Deadline
-from .errors import AttnfunError, InputError, ToleranceNotMet
+from .errors import InputError, ToleranceNotMet
 from .network import Network
 from .network.folding import folded
 from .network.layers import roundings_in
@@ -152,7 +152,7 @@ def _candidates(
     for name in OTHERS if construction is None else ():
         try:
             net = compile(target, domain, eps, construction=name, **options)
-        except AttnfunError:
+        except (InputError, ToleranceNotMet):
             continue
         yield net
 

@@ -22,6 +22,9 @@ from itertools import count
 from math import inf, isnan, nextafter
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from ..deadline import NEVER, Deadline
 from ..network import Network
 from .arb_heads import Cell, Focus, View
@@ -30,6 +33,8 @@ from .arb_network import affine, wire
 
 if TYPE_CHECKING:
     from ..targets.expression import Expression
+
+Floats = npt.NDArray[np.float64]
 
 ORDERS = {1: 10, 2: 4, 3: 3}
 """Degree m of the Taylor models in D variables."""
@@ -121,6 +126,18 @@ class _Search:
             smooth = beyond <= constant[0][0].rad() and all(a.is_finite() for a in point)
             models.append((point[:first], beyond) if smooth else constant)
         return models
+
+
+def enclosed_at(target: Expression, rows: Floats) -> tuple[Floats, Floats]:
+    """Ends of intervals that hold the formula's values at rows (P, D) wherever it is defined, (P, m) each; or nan."""
+    algebra, low, high = jets(rows.shape[1], 0), list[list[float]](), list[list[float]]()
+    with precision():
+        for row in rows:
+            values = evaluate(target.program, algebra, [[arb(float(number))] for number in row])
+            low.append([nextafter(float(value[0].lower()), -inf) for value in values])
+            high.append([nextafter(float(value[0].upper()), inf) for value in values])
+    shape = len(rows), target.outputs
+    return np.array(low, dtype=np.float64).reshape(shape), np.array(high, dtype=np.float64).reshape(shape)
 
 
 def _larger(worst: float, error: arb) -> float:

@@ -14,17 +14,21 @@ from ..network.network import on_each_token
 from ..targets import Expression, Status, Target, Unanswerable
 from ..targets import restore as restore_target
 from ..targets.combined import combined
+from .boxes import PARTS
 
 if TYPE_CHECKING:
     from .certify import Effort
 
+ROOM, TINY = 1e-9, 1e-300
+"""Parts and bounds are sums and norms in floats: they add up to within this fraction, and this much."""
 ENGINES = ("interval", "arb")
 """Ways to prove a bound again: the one that certificates are made with, and an independent one in ball arithmetic."""
 
 
 EDGE_ASSUMPTION = (
-    "the bound holds wherever the formula is defined; that it is defined on the whole domain was not proved"
+    "the target is defined on the whole domain, which was not proved; the bound holds wherever the formula is defined"
 )
+"""What makes a certificate conditional although nothing was declared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,32 +119,64 @@ class Certificate:
     status: Status
     norm: float
     """inf for the largest error, p for the L_p norm (not divided by the volume)."""
-    dtype: str
     parts: dict[str, float]
     assumptions: tuple[str, ...]
     found: float
-    """The largest error met on the way: no bound can be below it."""
+    """The largest error met on the way. In the sup norm no bound can be below it."""
     effort: dict[str, int]
     """Boxes bounded, points sampled."""
     seed: int
     claim: Claim = field(repr=False)
 
     @property
+    def dtype(self) -> str:
+        """The arithmetic that the bound is about: the network's."""
+        return self.claim.network.dtype
+
+    @property
     def proved(self) -> bool:
-        """Does the bound hold without any declaration by the user?"""
+        """Does the bound hold without any declaration by the user, the target being defined on the whole domain?"""
         return self.status is Status.PROVED
 
     @property
     def headline(self) -> str:
         """The bound with its status, in a few words."""
         relation = "about" if self.status is Status.ESTIMATED else "<="
-        name = "error" if isinf(self.norm) else f"L_{self.norm:g} error"
-        return f"{name} {relation} {self.bound:.6g} {self.status.value}"
+        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}"
+
+    @property
+    def _error(self) -> str:
+        """What the bound is about."""
+        return "error" if isinf(self.norm) else f"L_{self.norm:g} error"
 
     @property
     def meaning(self) -> str:
         """What the bound is worth, in a sentence."""
-        return self.claim.description.get("meaning", self.status.meaning)
+        return self.claim.description.get("meaning", self.status.meaning(self.norm))
+
+    def contradiction(self) -> str:
+        """What in this certificate contradicts itself, in words; nothing if all is well.
+
+        The parts are bounds on shares of the error, so none exceeds the bound, and the bound is at most their sum; both
+        up to the rounding of sums and norms. An estimate is the error found, and what is set aside for fast evaluation.
+        """
+        estimated = self.status is Status.ESTIMATED
+        numbers = {"bound": self.bound, "largest error found": self.found, **self.parts}
+        for name, number in numbers.items():
+            if not number >= 0:
+                return f"{name} {number!r}, where a number >= 0 must stand"
+        if set(self.parts) - {"windows"} != set(PARTS[:1] if estimated else PARTS):
+            return f"parts named {', '.join(self.parts)}"
+        if not 1 <= self.norm <= inf:
+            return f"norm {self.norm!r}, where inf or a number >= 1 must stand"
+        total, share = sum(self.parts.values()), max(self.parts.values())
+        if not (_at_most(self.bound, total) and _at_most(share, self.bound)):
+            return f"bound {self.bound!r} with the parts {self.parts}"
+        if estimated and not _at_most(self.bound, self.found + self.allowance):
+            return f"an estimate of {self.bound!r} where {self.found!r} was found"
+        if (isinf(self.norm) or estimated) and self.found > self.bound:
+            return f"bound {self.bound!r} where an error of {self.found!r} was found"
+        return ""
 
     @property
     def allowance(self) -> float:
@@ -254,7 +290,6 @@ class Certificate:
             bound=float(data["bound"]),
             status=Status(data["status"]),
             norm=float(data["norm"]),
-            dtype=str(data["dtype"]),
             parts={str(name): float(part) for name, part in data["parts"].items()},
             assumptions=tuple(str(line) for line in data["assumptions"]),
             found=float(data["largest_error_found"]),
@@ -268,7 +303,12 @@ class Certificate:
             f"{self.headline}, for {self.claim.where}, in {self.dtype}",
             f"{self.status.value}: {self.meaning}",
             "parts: " + ", ".join(f"{name} {part:.3g}" for name, part in self.parts.items()),
-            f"largest error found: {self.found:.6g}",
+            f"{'largest error found' if isinf(self.norm) else f'{self._error} sampled'}: {self.found:.6g}",
         ]
         word = "note" if self.status is Status.ESTIMATED else "assumes"
         return "\n".join(lines + [f"{word}: {line}" for line in self.assumptions])
+
+
+def _at_most(part: float, whole: float) -> bool:
+    """`part <= whole`, up to rounding."""
+    return part <= whole * (1 + ROOM) + TINY

@@ -7,12 +7,11 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..deadline import NEVER, Deadline
-from ..errors import InputError, TimeLimitReached
+from ..errors import InputError, SoundnessError, TimeLimitReached
 from ..interval.directed import multiply
 from ..network import Attention, Network
 from ..network.layers import tokens_read
@@ -23,6 +22,7 @@ from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
 from .certificate import EDGE_ASSUMPTION, Certificate, Claim
 from .combined import bound_by_parts, refuse_values_outside
 from .planes import bound_by_planes
+from .points import Floats, refuse_beaten
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
 from .rounding import ARITHMETIC
@@ -73,7 +73,7 @@ def certify(
         found = _search(target, claim, norm, seed, effort.deadline)
         hopeless = isinf(norm) and eps is not None and found.error > eps
         outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
-    return _certificate(claim, target, outcome, found, eps, norm=norm, seed=seed)
+    return _issued(claim, target, outcome, found, eps, norm, seed)
 
 
 def combine(claim: Claim) -> Certificate:
@@ -97,48 +97,66 @@ def combine(claim: Claim) -> Certificate:
         refuse_values_outside(claim, seed)
     outcome = None if estimated else bound_by_parts(claim, target, norm)
     found = _search(target, claim, norm, seed, NEVER)
-    return _certificate(claim, target, outcome, found, None, norm=norm, seed=seed)
+    return _issued(claim, target, outcome, found, None, norm, seed)
 
 
-def _certificate(
+def _issued(
     claim: Claim,
     target: Target,
     outcome: Outcome | None,
-    found: Found,
+    search: Found,
     eps: float | None,
-    **common: Any,
+    norm: float,
+    seed: int,
 ) -> Certificate:
-    """What was proved, or found, put down."""
-    common |= {"dtype": claim.network.dtype, "claim": claim}
-    largest = isinf(common["norm"])
-    if outcome is None:
-        return Certificate(
-            bound=found.error,
-            status=Status.ESTIMATED,
-            parts={"construction": found.error},
-            assumptions=(
-                *(target.assumptions if target.status is Status.ESTIMATED else ()),
-                *((worth(found.unseen),) if largest and found.unseen and target.evaluable else ()),
-            ),
-            found=found.error,
-            effort={"boxes": 0, "points": found.points},
-            **common,
-        )
+    """What was proved, or found, put down; an error if a point found, or the certificate itself, contradicts it.
+
+    In the sup norm `found` of a proof is the largest error that the points surely have (`points.py`).
+    """
+    found, status, edge = search.error, Status.ESTIMATED, False
+    if outcome is not None:
+        _refuse_unbounded(target, outcome, eps)
+        edge = not outcome.defined
+        status = Status.weakest([target.status, Status.CONDITIONAL]) if edge else target.status
+        if isinf(norm):
+            found = refuse_beaten(target, claim.network, outcome.bound, _doubtful(target, outcome, search))
+    certificate = Certificate(
+        bound=found if outcome is None else outcome.bound,
+        status=status,
+        norm=norm,
+        parts={"construction": found} if outcome is None else outcome.parts,
+        assumptions=_assumptions(claim, target, status, edge, search.unseen if isinf(norm) else 0),
+        found=found,
+        effort={"boxes": outcome.boxes if outcome else 0, "points": search.points, "random": search.unseen},
+        seed=seed,
+        claim=claim,
+    )
+    if contradiction := certificate.contradiction():
+        raise SoundnessError("a certificate must not contradict itself", got=contradiction)
+    return certificate
+
+
+def _refuse_unbounded(target: Target, outcome: Outcome, eps: float | None) -> None:
     if not isfinite(outcome.bound) and outcome.found > (eps or 0.0):
         raise InputError(
             f"the target must be bounded and continuous on the whole domain, but {target.explain(outcome.worst)}",
             remedy=BOUNDED,
         )
-    edge = () if outcome.defined else (EDGE_ASSUMPTION,)
-    return Certificate(
-        bound=outcome.bound,
-        status=target.status,
-        parts=outcome.parts,
-        assumptions=(*target.assumptions, ARITHMETIC[claim.network.dtype].assumption, *edge),
-        found=max(found.error, outcome.found) if target.status is Status.PROVED and largest else found.error,
-        effort={"boxes": outcome.boxes, "points": found.points},
-        **common,
-    )
+
+
+def _doubtful(target: Target, outcome: Outcome, search: Found) -> Floats:
+    """The worst points that the search found, and the centre of the worst box, (K, D)."""
+    centre = outcome.worst.mid  # (1, D)
+    return np.concatenate([search.worst, centre[target.domain.contains(centre)]])
+
+
+def _assumptions(claim: Claim, target: Target, status: Status, edge: bool, unseen: int) -> tuple[str, ...]:
+    """What a proof takes for granted, or notes about what an estimate is worth."""
+    if status is Status.ESTIMATED:
+        notes = target.assumptions if target.status is Status.ESTIMATED else ()
+        return (*notes, worth(unseen)) if unseen and target.evaluable else notes
+    arithmetic = ARITHMETIC[claim.network.dtype].assumption
+    return (*target.assumptions, arithmetic, EDGE_ASSUMPTION) if edge else (*target.assumptions, arithmetic)
 
 
 def _prove(
@@ -235,16 +253,18 @@ def _points(network: Network) -> int:
 
 
 def _search(target: Target, claim: Claim, norm: float, seed: int, deadline: Deadline) -> Found:
-    """The error found with points; nothing where the target's values are not at hand."""
+    """The error found with points; where values are not at hand, the points that were recorded."""
+    nowhere = np.empty((0, target.domain.size))
     if isinstance(target, SamplesTarget):
-        return Found(_at_rows(target, claim, norm), len(target.samples.X), 0)
+        return Found(_at_rows(target, claim, norm), len(target.samples.X), 0, nowhere)
     points = _points(claim.network)
     try:
         if isinf(norm):
             return largest_error(target, claim.network, points, seed, deadline)
         return mean_error(target, claim.network, points, seed, norm, deadline)
     except Unanswerable:
-        return Found(0.0, 0, 0)
+        recorded = nowhere if claim.samples is None else claim.samples[0]
+        return Found(0.0, 0, 0, recorded[:: max(1, len(recorded) // points)])
 
 
 def _at_rows(target: SamplesTarget, claim: Claim, norm: float) -> float:

@@ -66,6 +66,8 @@ class Found:
     """All that were evaluated."""
     unseen: int
     """Those of them drawn at random."""
+    worst: Floats
+    """Where the largest errors are, (K, D); none in L_p."""
 
 
 def largest_error(target: Target, network: Network, points: int, seed: int, deadline: Deadline = NEVER) -> Found:
@@ -77,8 +79,8 @@ def largest_error(target: Target, network: Network, points: int, seed: int, dead
     rows = np.vstack([domain.sample(points, rng), corners(domain)])  # (P, D)
     errors = errors_at.until(deadline, rows)
     step, ends = 2.0 / max(points, 1) ** (1 / domain.size), (domain.lo.ravel(), domain.hi.ravel())
-    top, climbs = climbed(errors_at, rows[: len(errors)], errors, step, ends, rng, deadline)
-    return Found(float(top.max()), len(errors) + climbs, min(points, len(errors)))
+    top, worst, climbs = climbed(errors_at, rows[: len(errors)], errors, step, ends, rng, deadline)
+    return Found(float(top.max()), len(errors) + climbs, min(points, len(errors)), worst[top > -np.inf])
 
 
 class _Errors:
@@ -111,8 +113,8 @@ def climbed(
     ends: tuple[Floats, Floats],
     rng: np.random.Generator,
     deadline: Deadline = NEVER,
-) -> tuple[Floats, int]:
-    """Climb from the worst of rows (P, D) inside a box: larger errors, and the points that took.
+) -> tuple[Floats, Floats, int]:
+    """Climb from the worst of rows (P, D) inside a box: larger errors, where they are, and the points that took.
 
     A step is a fraction of the box; one that does not lead upwards is halved. Costs CLIMBERS * CLIMBS points.
     """
@@ -128,7 +130,7 @@ def climbed(
         better = new > errors
         rows, errors = np.where(better[:, None], tries, rows), np.where(better, new, errors)
         steps, spent = np.where(better, steps, steps / 2), spent + len(rows)
-    return errors, spent
+    return errors, rows, spent
 
 
 def mean_error(
@@ -137,7 +139,7 @@ def mean_error(
     """The L_p error, estimated from random points of the enclosing box; those outside the domain count as zero."""
     rows = Box.sample(target.domain, points, unseen(network, seed))  # (P, D)
     errors = np.maximum(_Errors(target, network).until(deadline, rows), 0.0)
-    return Found(mean(errors, norm) * target.domain.root_volume(norm), len(errors), len(errors))
+    return Found(mean(errors, norm) * target.domain.root_volume(norm), len(errors), len(errors), rows[:0])
 
 
 def corners(domain: Box) -> Floats:

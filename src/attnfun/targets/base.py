@@ -9,7 +9,7 @@ from copy import copy
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
-from math import prod
+from math import isinf, prod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -45,13 +45,20 @@ class Status(Enum):
         """What a claim is worth that needs several others."""
         return max(statuses, key=list(cls).index)
 
-    @property
-    def meaning(self) -> str:
-        """One sentence for people."""
+    def meaning(self, norm: float) -> str:
+        """One sentence for people about a bound in this norm: inf for the largest error, p for L_p over the domain."""
+        if isinf(norm):
+            holds = "the bound holds at every point of the domain"
+            found = "the largest error found by sampling and search"
+        else:
+            found = f"the L_{norm:g} norm of the error over the domain, estimated by sampling"
+            holds = (
+                f"the L_{norm:g} norm of the error over the domain is at most the bound, which single points may exceed"
+            )
         return {
-            Status.PROVED: "the bound holds at every point of the domain",
-            Status.CONDITIONAL: "the bound holds at every point of the domain if the listed declarations are true",
-            Status.ESTIMATED: "the bound is the largest error found by sampling and search; it is not a proof",
+            Status.PROVED: holds,
+            Status.CONDITIONAL: f"{holds}, if what is listed as assumed is true",
+            Status.ESTIMATED: f"the bound is {found}; it is not a proof",
         }[self]
 
 

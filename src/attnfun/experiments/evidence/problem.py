@@ -72,7 +72,7 @@ class Problem:
         rows, truth = self.checks
         ends = np.full(self.variables, -1.0), np.full(self.variables, 1.0)
         step = 2.0 / POINTS ** (1 / self.variables)
-        errors, _ = climbed(
+        errors, *_ = climbed(
             lambda tries: _size(fit.values(tries) - self.values(tries)),
             *(rows, _size(fit.values(rows) - truth), step, ends, np.random.default_rng(1)),
         )

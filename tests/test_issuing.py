@@ -1,0 +1,163 @@
+"""No certificate is issued that a point, or the certificate itself, contradicts."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from importlib import import_module
+from math import inf, nan, nextafter
+
+import numpy as np
+import pytest
+from flint import arb
+
+import attnfun as af
+from attnfun.certificates import certify, points
+from attnfun.certificates.arb_jets import precision
+from attnfun.certificates.certificate import EDGE_ASSUMPTION
+from attnfun.certificates.search import network_rows
+from attnfun.network import Affine, Network
+from attnfun.targets import Expression
+
+certifying = import_module("attnfun.certificates.certify")
+
+
+def claim_about(target, domain=(-1, 1), **keywords):
+    """A small network that imitates a target, and nothing proved about it yet."""
+    keywords = {"options": {"tokens": 12}, "construction": "grid", **keywords}
+    return af.compile(target, domain, proof=False, **keywords).certificate.claim
+
+
+WAVE = "sin(3*x)"
+
+
+def claiming(monkeypatch, change):
+    """Make every proof say something else."""
+    prove = certifying._prove
+    monkeypatch.setattr(certifying, "_prove", lambda *arguments: change(prove(*arguments)))
+
+
+def shrunk(outcome):
+    """A false bound: below the error that any search finds."""
+    parts = {name: part * 1e-3 for name, part in outcome.parts.items()}
+    return replace(outcome, bound=outcome.bound * 1e-3, parts=parts)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_a_proof_that_a_point_contradicts_is_an_internal_error(dtype, monkeypatch):
+    claim = claim_about(WAVE, dtype=dtype)
+    claiming(monkeypatch, shrunk)
+    with pytest.raises(af.SoundnessError, match=r"bound \S+ was proved but .* error of at least \S+ at x = .*report"):
+        certify(claim, 10.0)
+
+
+def test_without_ball_arithmetic_intervals_judge(monkeypatch):
+    monkeypatch.setitem(sys.modules, "attnfun.certificates.arb", None)
+    monkeypatch.setattr(points, "Expression", type(None))
+    claim = claim_about(WAVE)
+    assert certify(claim, 10.0).proved
+    claiming(monkeypatch, shrunk)
+    with pytest.raises(af.SoundnessError):
+        certify(claim, 10.0)
+
+
+def test_a_traced_function_is_judged_too(monkeypatch):
+    claim = claim_about(np.sin)
+    claiming(monkeypatch, shrunk)
+    with pytest.raises(af.SoundnessError):
+        certify(claim, 10.0)
+
+
+def test_in_a_violated_declaration_the_point_is_named(monkeypatch):
+    claim = claim_about(np.sin, lipschitz=1.5)
+    claiming(monkeypatch, shrunk)
+    with pytest.raises(af.InputError, match=r"Lipschitz with constant .* error of at least \S+ at x = .*lipschitz="):
+        certify(claim, 10.0)
+
+
+def test_combined_networks_are_judged(monkeypatch):
+    one = af.compile(WAVE, {"x": (-1, 1)}, 0.5, construction="grid")
+    by_parts = certifying.bound_by_parts
+    monkeypatch.setattr(certifying, "bound_by_parts", lambda *arguments: shrunk(by_parts(*arguments)))
+    with pytest.raises(af.SoundnessError):
+        one.restrict({"x": (-1, 0.5)})
+
+
+def test_nothing_is_compared_in_the_mean(monkeypatch):
+    claim = claim_about(WAVE, norm=2)
+    low = certify(claim, 10.0, norm=2).found / 2
+    claiming(monkeypatch, lambda outcome: replace(outcome, bound=low, parts=dict.fromkeys(outcome.parts, low)))
+    assert certify(claim, 10.0, norm=2).bound == low
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda outcome: replace(outcome, bound=nan),
+        lambda outcome: replace(outcome, parts={**outcome.parts, "rounding": nan}),
+        lambda outcome: replace(outcome, parts={**outcome.parts, "rounding": -1e-9}),
+        lambda outcome: replace(outcome, bound=2 * outcome.bound),
+        lambda outcome: replace(outcome, parts={**outcome.parts, "construction": 2 * outcome.bound}),
+        lambda outcome: replace(outcome, parts={"construction": outcome.bound}),
+    ],
+)
+@pytest.mark.parametrize("norm", [inf, 2.0])
+def test_a_certificate_that_contradicts_itself_is_not_issued(norm, change, monkeypatch):
+    claim = claim_about(WAVE)
+    claiming(monkeypatch, change)
+    with pytest.raises(af.SoundnessError, match=r"contradict itself|does not hold"):
+        certify(claim, 10.0, norm=norm)
+
+
+EXACT = {
+    "sin(3*x)": lambda x: (3 * x).sin(),
+    "where(x < 0.1, x, 0.2 - x)": lambda x: x if x < arb("0.1") else arb("0.2") - x,
+    "x": lambda x: x,
+    "(1 - cos(1e-4*x))/1e-8": lambda x: (1 - (x / 10**4).cos()) * 10**8,
+    "0.1": lambda x: arb("0.1"),
+}
+
+
+@pytest.mark.parametrize("text", EXACT)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_the_error_at_a_point_is_never_overstated(text, dtype):
+    """Against 300 bits, at random points, ends and neighbours of a corner."""
+    claim = claim_about(text, dtype=dtype)
+    picked = [[0.1], [nextafter(0.1, 1)], [nextafter(0.1, -1)], [-1.0], [1.0]]
+    rows = np.concatenate([claim.domain.sample(40, np.random.default_rng(0)), picked])
+    least, values = points.least_errors(claim.target, claim.network, rows), network_rows(claim.network, rows)[:, 0]
+    with precision(300):
+        pairs = zip(rows[:, 0].tolist(), values.tolist(), strict=True)
+        true = [abs(EXACT[text](arb(x)) - arb(y)) for x, y in pairs]
+        assert all(arb(low) <= error for low, error in zip(least.tolist(), true, strict=True))
+    assert max(float(error) for error in true) <= max(least.max(), 0.0) * (1 + 1e-6) + 1e-15
+
+
+def test_outputs_that_overflow_beat_every_bound():
+    large = Network((Affine.tokenwise(np.array([[1e308]]), np.array([1e308])),), 1)
+    errors = points.least_errors(Expression("x", af.Box([-1], [1], ("x",))), large, np.linspace(-1, 1, 21)[:, None])
+    assert errors.max() == inf
+    assert errors.min() < inf
+
+
+HOLE = "sqrt(abs(x - 0.123456) - 1e-14)"
+"""Undefined on a set that no float search hits."""
+
+
+def test_where_definedness_is_not_proved_the_status_is_conditional_and_stays_so():
+    net = af.compile(HOLE, {"x": (-1, 1)}, 0.3, construction="grid")
+    for one in (net, net.restrict({"x": (-1, 0.5)}), net + 1.0):
+        assert one.certificate.status is af.Status.CONDITIONAL
+        assert EDGE_ASSUMPTION in one.certificate.assumptions
+        assert one.summary().status == "conditional"
+        assert "proved:" not in str(one.certificate)
+    assert net.certificate.recheck().status is af.Status.CONDITIONAL
+
+
+@pytest.mark.parametrize("status", list(af.Status))
+def test_a_statement_in_the_mean_is_not_about_points(status):
+    certificate = replace(af.compile(WAVE, {"x": (-1, 1)}, 0.5, norm=1, construction="grid").certificate, status=status)
+    assert "every point" not in certificate.meaning
+    assert "L_1 norm of the error over the domain" in certificate.meaning
+    assert "L_1 norm of the error over the domain" in certificate.as_dict()["statement"]
+    assert "every point" in af.Status.PROVED.meaning(inf)
