@@ -1,12 +1,13 @@
 """From a graph of affine maps and rectifiers to stages: what readers of PyTorch, scikit-learn and ONNX share.
 
 Nothing is multiplied out: the stages are the given network in real arithmetic, with its very weights. Values that are
-needed later travel along as units that are not clipped.
+needed later travel along as units that are not clipped. Nodes are never changed once they are there: what can be done
+in one stage is found out when all their users are known.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +27,8 @@ class Node:
     high: float = np.inf
     leak: float | None = None
     """Slope of the negative side, for a leaky rectifier."""
+    unweighted: bool = False
+    """Is the weight the identity?"""
 
     @property
     def is_affine(self) -> bool:
@@ -46,24 +49,20 @@ class Graph:
         return self._add(Node((source,), (weight,), bias))
 
     def shift(self, source: int, bias: Floats) -> int:
-        """`h + bias`, at once with the linear map before it where there is one without a bias."""
+        """`h + bias`."""
         width = self.widths[source]
         shift = np.array(np.broadcast_to(bias, (width,)), dtype=np.float64)
-        last = self.nodes[-1] if source == len(self.nodes) and self.nodes else None
-        if last is not None and last.is_affine and not last.bias.any():
-            self.nodes[-1] = Node(last.sources, last.weights, shift)
-            return source
-        return self.linear(source, np.eye(width), shift)
+        return self._add(Node((source,), (np.eye(width),), shift, unweighted=True))
 
     def clip(self, source: int, low: float, high: float) -> int:
         """`clip(h, low, high)`."""
         width = self.widths[source]
-        return self._add(Node((source,), (np.eye(width),), np.zeros(width), low, high))
+        return self._add(Node((source,), (np.eye(width),), np.zeros(width), low, high, unweighted=True))
 
     def leaky(self, source: int, slope: float) -> int:
         """`max(0, h) - slope max(0, -h)`."""
         width = self.widths[source]
-        return self._add(Node((source,), (np.eye(width),), np.zeros(width), leak=slope))
+        return self._add(Node((source,), (np.eye(width),), np.zeros(width), leak=slope, unweighted=True))
 
     def add(self, first: int, second: int) -> int:
         """The sum of two values of one width."""
@@ -78,42 +77,58 @@ class Graph:
         return len(self.nodes)
 
     def stages(self, output: int) -> list[Stage]:
-        """The graph in layers, up to one value."""
+        """The graph in layers, up to one value; at least one stage."""
+        if output == 0:
+            return [Stage.affine(np.eye(self.widths[0]), np.zeros(self.widths[0]))]
         stages, held = [], {0: slice(0, self.widths[0])}
-        users = [[k for k, node in enumerate(self.nodes, 1) if v in node.sources] for v in range(len(self.widths))]
-        for number, node in enumerate(self.nodes, 1):
-            if number > output:
-                break
-            before = self.nodes[node.sources[0] - 1] if node.sources[0] else None
-            joined = (
-                before is not None and before.is_affine and users[node.sources[0]] == [number] and not node.is_affine
-            )
-            if node.is_affine and users[number] and self._joins(number, users, output):
-                continue  # done together with the only operation that uses it
-            whole = Node(before.sources, before.weights, before.bias) if joined and before is not None else node
-            kept = {v: place for v, place in held.items() if v == output or any(k > number for k in users[v])}
+        nodes = self._joined(output)
+        users = _users(nodes, output)
+        for number, node in enumerate(nodes, 1):
+            if number != output and not users[number]:
+                continue
+            kept = {v: place for v, place in held.items() if users[v][-1] > number}
             width = stages[-1].weight.shape[1] if stages else self.widths[0]
             weight = np.zeros((width, len(node.bias)))
-            for source, block in zip(whole.sources, whole.weights, strict=True):
+            for source, block in zip(node.sources, node.weights, strict=True):
                 weight[held[source]] += block
-            for stage in _stages(node, weight, whole.bias, [np.eye(width)[:, place] for place in kept.values()]):
+            for stage in _stages(node, weight, [np.eye(width)[:, place] for place in kept.values()]):
                 stages.append(stage)
             held, start = {}, 0
             for value in [*kept, number]:
                 held[value] = slice(start, start + self.widths[value])
                 start += self.widths[value]
-        if list(held) != [output]:
-            place = held[output]
-            stages.append(Stage.affine(np.eye(stages[-1].weight.shape[1])[:, place], np.zeros(self.widths[output])))
         return stages
 
-    def _joins(self, number: int, users: list[list[int]], output: int) -> bool:
-        """Is this affine value used by one clip only?"""
-        return number != output and len(users[number]) == 1 and not self.nodes[users[number][0] - 1].is_affine
+    def _joined(self, output: int) -> list[Node]:
+        """The nodes up to the output; an affine map that only a shift, a clip or a leak reads is done with it."""
+        nodes, users = self.nodes[:output], _users(self.nodes[:output], output)
+        for number, node in enumerate(nodes, 1):
+            source = node.sources[0]
+            if not node.unweighted or source == 0 or users[source] != [number]:
+                continue
+            before = nodes[source - 1]
+            if before.is_affine and not (before.bias.any() and node.bias.any()):  # nothing is added in floats
+                bias = before.bias if before.bias.any() else node.bias
+                nodes[number - 1] = replace(
+                    node, sources=before.sources, weights=before.weights, bias=bias, unweighted=before.unweighted
+                )
+        return nodes
 
 
-def _stages(node: Node, weight: Floats, bias: Floats, kept: list[Floats]) -> list[Stage]:
+def _users(nodes: list[Node], output: int) -> list[list[int]]:
+    """By value, the operations that the output needs and that read it."""
+    needed, users = {output}, [list[int]() for _ in range(len(nodes) + 1)]
+    for number in reversed(range(1, len(nodes) + 1)):
+        if number in needed:
+            for source in set(nodes[number - 1].sources):
+                needed.add(source)
+                users[source].insert(0, number)
+    return users
+
+
+def _stages(node: Node, weight: Floats, kept: list[Floats]) -> list[Stage]:
     """One operation as stages, values that are kept in front."""
+    bias = node.bias
     carry = np.hstack(kept) if kept else np.zeros((len(weight), 0))  # (d, c)
     along, units = carry.shape[1], len(bias)
     free = np.full(along, np.inf)

@@ -69,8 +69,16 @@ class PiecewiseLinear(Target):
         """Yes."""
         return True
 
-    def __init__(self, stages: Sequence[Stage], domain: Box, output_shape: tuple[int, ...], name: str) -> None:
+    def __init__(
+        self,
+        stages: Sequence[Stage],
+        domain: Box,
+        output_shape: tuple[int, ...],
+        name: str,
+        assumptions: Sequence[str] = (),
+    ) -> None:
         self.stages, self.domain, self.output_shape, self.name = tuple(stages), domain, output_shape, name
+        self.assumptions = tuple(assumptions)
 
     def values(self, rows: Floats) -> Floats:
         """The stages in float64."""
@@ -125,7 +133,8 @@ class PiecewiseLinear(Target):
 
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and number of stages; the weights are in `arrays`."""
-        return {"kind": self.kind, "name": self.name, "stages": len(self.stages)}
+        given = {"assumptions": list(self.assumptions)} if self.assumptions else {}
+        return {"kind": self.kind, "name": self.name, "stages": len(self.stages), **given}
 
     def arrays(self) -> dict[str, Floats]:
         """The weights by name."""
@@ -138,7 +147,7 @@ class PiecewiseLinear(Target):
         """The target of a saved network."""
         names = ("weight", "bias", "low", "high")
         stages = [Stage(*(arrays[f"{k}.{name}"] for name in names)) for k in range(description["stages"])]
-        return PiecewiseLinear(stages, domain, output_shape, description["name"])
+        return PiecewiseLinear(stages, domain, output_shape, description["name"], description.get("assumptions", ()))
 
     def __repr__(self) -> str:
         widths = [self.stages[0].weight.shape[0], *(len(stage.bias) for stage in self.stages)]
