@@ -96,6 +96,53 @@ def test_equal_calls_give_equal_networks_and_seeds_matter():
     assert not np.array_equal(memories[0], memories[2])
 
 
+def cloud():
+    """Noiseless rows: one output is hard, the other exactly affine."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    return X, np.stack([np.sin(3 * X[:, 0]), X @ [1.0, 2.0, 0.0]], axis=1)
+
+
+def lattice():
+    """Rows that are equally near to several centres, most of them more than once."""
+    X = np.stack(np.meshgrid(*[np.arange(4.0)] * 3), axis=-1).reshape(-1, 3)
+    return np.repeat(X, 2, axis=0), np.repeat(np.cos(X[:, :1] * X[:, 1:2]), 2, axis=0)
+
+
+@pytest.mark.parametrize("polish", [False, True])
+@pytest.mark.parametrize("data", [rows, cloud, lattice])
+def test_last_digits_units_and_the_order_of_rows_change_nothing(data, polish):
+    """What another BLAS, or another vector width, does to the last digits of sums, and more."""
+    X, y = data(60) if data is rows else data()
+    order, digits = np.random.default_rng(1).permutation(len(X)), 1 + 1e-15 * np.random.default_rng(2).normal(size=60)
+    alike = {"units": (3 * X, y / 7, 7.0), "order": (X[order], y[order], 1.0)}
+    if data is not lattice:  # whose equal rows are to stay equal
+        alike["digits"] = (X * digits[:, None], y, 1.0)
+    options = {"tokens": 12, "polish": polish, "folds": 2}
+    plain = af.compile(af.Samples(X, y), options=options)
+    others = {what: af.compile(af.Samples(*rest), options=options) for what, (*rest, _) in alike.items()}
+    for what, (_, _, unit) in alike.items():
+        other = others[what]
+        assert unit * other.certificate.bound == pytest.approx(plain.certificate.bound, rel=0.01), what
+        assert unit * other.figures["held_out_rmse"] == pytest.approx(plain.figures["held_out_rmse"], rel=0.01), what
+        assert other.network.tokens == plain.network.tokens
+    residuals, shuffled = (net.certificate.claim.target.study.residuals for net in (plain, others["order"]))
+    expected = residuals[order]
+    if data is lattice:  # of two equal rows either may be the first
+        expected, shuffled = np.sort(expected, axis=0), np.sort(shuffled, axis=0)
+    assert np.allclose(expected, shuffled, rtol=1e-6, atol=1e-6)
+
+
+def test_the_size_chosen_does_not_hang_on_last_digits():
+    X, y = cloud()
+    nets = [af.compile(af.Samples(factor * X, y), options={"folds": 3}) for factor in (1.0, 3.0, 1 / 7)]
+    tables = [net.certificate.claim.target.study.trials for net in nets]
+    for net, table in zip(nets, tables, strict=True):
+        assert net.network.tokens == nets[0].network.tokens
+        assert [trial["tokens"] for trial in table] == [trial["tokens"] for trial in tables[0]]
+        for trial, first in zip(table, tables[0], strict=True):
+            assert trial["rmse"] == pytest.approx(first["rmse"], rel=0.01, abs=1e-6)
+
+
 def test_the_network_reads_raw_rows_in_any_framework(tmp_path):
     import onnxruntime
     import torch

@@ -3,7 +3,8 @@
 **Construction.** `x -> u = (x - centre)/spread` is the first affine map. One cross-attention head reads u with scores
 `a_j·u + b_j` and adds its values beside u (a residual connection), and the last affine map adds an affine function of
 u. Tokens, values and affine function come from `pieces/regression.py`. How many tokens, and whether they are polished,
-is decided by cross-validation: sizes in ascending order, the largest only if the second largest was the best.
+is decided by cross-validation: sizes in ascending order, the largest only if the second largest was the best. Rows are
+sorted first, so that their order means nothing.
 
 **Bound.** None: data say nothing between rows. The certificate is an estimate, the error at held-out rows. Each row is
 predicted by a network, in the deployed arithmetic, that was fitted without its fold; the recipe is the one that did
@@ -24,6 +25,7 @@ from ..backends.numpy import run
 from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
+from ..pieces.evidence import NOISELESS
 from ..pieces.regression import CONSTANT, Fit, Recipe, fitted
 from ..targets import Target
 from ..targets.samples import SamplesTarget, Study
@@ -56,11 +58,12 @@ class RegressionConstruction(Construction):
     def plan(self, target: Target, wish: Wish) -> Plan:
         """Cross-validate, and fit the recipe that did best to all rows; the target is told what was held out."""
         assert isinstance(target, SamplesTarget)  # noqa: S101 - see serves
-        X, y, asked = target.samples.X, target.samples.y, _Asked.of(wish, len(target.samples.X))
+        order = target.samples.order
+        X, y, asked = target.samples.X[order], target.samples.y[order], _Asked.of(wish, len(order))
         trials = _tried(X, y, asked)
         best = _best(trials, np.ones(len(X), dtype=bool))
         fit = fitted(X, y, best.recipe, wish.seed, best.metric)
-        target.study = _study(trials, y, asked)
+        target.study = _study(trials, y, asked, np.argsort(order))
         figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": target.study.rmse}
         if target.study.r2 is not None:
             figures["held_out_r2"] = target.study.r2
@@ -147,8 +150,8 @@ class _Trial:
         return self.metrics[0]
 
     def loss(self, rows: npt.NDArray[np.bool_]) -> float:
-        """Mean squared residuals over some rows, outputs in units of their variance."""
-        return float(np.mean((self.residuals[rows] / self.units) ** 2))
+        """Mean squared residuals over some rows, outputs in units of their variance, and the smallest noise."""
+        return float(np.mean((self.residuals[rows] / self.units) ** 2)) + NOISELESS
 
 
 def _tried(X: Floats, y: Floats, asked: _Asked) -> list[_Trial]:
@@ -189,8 +192,8 @@ def _best(trials: list[_Trial], rows: npt.NDArray[np.bool_]) -> _Trial:
     return best
 
 
-def _study(trials: list[_Trial], y: Floats, asked: _Asked) -> Study:
-    """What happened to the rows of each fold, by the recipe that did best on the others."""
+def _study(trials: list[_Trial], y: Floats, asked: _Asked, places: npt.NDArray[np.intp]) -> Study:
+    """What happened to the rows of each fold, by the recipe that did best on the others; rows go to their `places`."""
     residuals, fold = np.empty_like(y), asked.fold
     for k in range(asked.folds):
         residuals[fold == k] = _best(trials, fold != k).residuals[fold == k]
@@ -209,4 +212,4 @@ def _study(trials: list[_Trial], y: Floats, asked: _Asked) -> Study:
         f"each of {len(y)} rows once, in {asked.folds} folds (shuffled, seed {asked.seed}); the network that predicted "
         "a row was fitted without its fold, with the recipe that did best on the other folds"
     )
-    return Study(residuals, r2, table, method)
+    return Study(residuals[places], r2, table, method)

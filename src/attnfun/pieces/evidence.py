@@ -5,19 +5,20 @@ independent normal numbers, of standard deviations τ and α in units of the noi
 values, slopes, c and the size of the noise taken out, the probability of the data is exp(-E) up to a constant,
 
     E = m/2 log det(FᵀF + I) + (n-1)/2 Σ_k log q_k,    F = (τ W, α u) with columns centred,
-    q_k = min over b of |y_k - F b|² + |b|².
+    q_k = min over b of |y_k - F b|² + |b|² + n floor.
 
-The minimum is variable projection [T 6.2] with a ridge; the determinant is the price of tokens that could follow
-anything. With r = y - F b, `∂E/∂F = m F (FᵀF + I)⁻¹ - (n-1) Σ_k r_k b_kᵀ/q_k`, and a score moves the weights by
-`∂W_i/∂s_ij = W_ij (e_j - W_i)`. So E has cheap derivatives by all slopes and offsets, O(n N² + n N D) in all, and
-whatever tokens depend on can be found by L-BFGS: here a metric (`Metric`), or every slope and offset (`polished`).
+The floor is the smallest noise there is. The minimum is variable projection [T 6.2] with a ridge; the determinant
+is the price of tokens that could follow anything. With r = y - F b,
+`∂E/∂F = m F (FᵀF + I)⁻¹ - (n-1) Σ_k r_k b_kᵀ/q_k`, and a score moves the weights by `∂W_i/∂s_ij = W_ij (e_j - W_i)`.
+So E has cheap derivatives by all slopes and offsets, O(n N² + n N D) in all, and whatever tokens depend on can be
+found by L-BFGS: here a metric (`Metric`), or every slope and offset (`polished`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,12 @@ from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
-SIZES = (-8.0, 10.0)
-"""Limits of log τ and log α: `n τ²` times the unit roundoff stays below one, so that FᵀF + I is positive definite."""
+NOISELESS = 1e-8
+"""The smallest noise, as a share of the variance of y. Without it the evidence of an output that tokens can follow
+exactly has no minimum, and what rounding leaves of its residuals would choose the metric for all outputs."""
+SIZES = (-8.0, 9.0)
+"""Limits of log τ and log α: values as large as those of y are e⁹ times the smallest noise. `n τ²` times the unit
+roundoff stays below one, so that FᵀF + I is positive definite."""
 RATES = (-14.0, 8.0)
 """Limits of the logarithms of a metric."""
 FIRST_SIZES = (1.0, -1.0)
@@ -37,8 +42,10 @@ PRIOR = 0.1
 """Weight of the squares of the logarithms, counted from `Metric.usual`: where the data say little, it decides."""
 STIFFNESS = 1.0
 """Weight of the square of polished moves."""
-NOISELESS = 1e-14
-"""The smallest noise, as a share of the variance of y: rounding."""
+LEG, GRID = 8, 2.0**-10
+"""Every so many steps of a descent its place is rounded to multiples of this, see `_descended`."""
+LEAST_GAIN = 1e-6
+"""Relative gains of a step below this say nothing about the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,26 +73,41 @@ class Evidence:
     by_sizes: Floats  # (2,), of log τ and log α
 
     @classmethod
-    def of(cls, model: Model, u: Floats, y: Floats) -> Evidence:
-        """For standardised rows (n, D) and (n, m); O(n N² + n N D)."""
-        from scipy.linalg import cho_solve
-
+    def of(cls, model: Model, u: Floats, y: Floats, floor: float = NOISELESS) -> Evidence:
+        """For standardised rows (n, D) and (n, m), and noise of at least `floor`; O(n N² + n N D)."""
         count, outputs = y.shape
         weights, tokens = model.tokens.weights(u), model.tokens.size
         features = np.hstack([model.values * weights, model.slopes * u])  # (n, F)
         features -= features.mean(axis=0)
-        triangle = np.linalg.cholesky(features.T @ features + np.eye(features.shape[1]))  # (F, F)
-        inverse = cho_solve((triangle, True), np.eye(len(triangle)))
-        solution = inverse @ (features.T @ y)  # (F, m)
-        left = y - features @ solution  # (n, m)
-        noise = (left**2).sum(axis=0) + (solution**2).sum(axis=0) + NOISELESS * count  # (m,)
-        value = outputs * np.log(np.diag(triangle)).sum() + (count - 1) / 2 * np.log(noise).sum()
-        by_feature = outputs * (features @ inverse) - (left * ((count - 1) / noise)) @ solution.T  # (n, F)
+        basis, inverse, logarithms = _orthogonal(features)
+        parts = basis.T @ y  # (F, m)
+        left = y - basis @ parts  # (n, m)
+        solution = inverse @ parts  # (F, m)
+        noise = (left**2).sum(axis=0) + (solution**2).sum(axis=0) + floor * count  # (m,)
+        value = outputs * logarithms + (count - 1) / 2 * np.log(noise).sum()
+        by_feature = outputs * (basis @ inverse.T) - (left * ((count - 1) / noise)) @ solution.T  # (n, F)
         shares = by_feature * features
         by_weight = model.values * (by_feature[:, :tokens] - by_feature[:, :tokens].mean(axis=0))  # (n, N)
         by_score = weights * (by_weight - (by_weight * weights).sum(axis=1, keepdims=True))
         by_sizes = np.array([shares[:, :tokens].sum(), shares[:, tokens:].sum()])
         return cls(float(value), by_score.T @ u, by_score.sum(axis=0), by_sizes)
+
+
+def _orthogonal(features: Floats) -> tuple[Floats, Floats, float]:
+    """(F; I) = (Q; R⁻¹) R with orthogonal columns: Q (n, F), R⁻¹ (F, F) and log det R.
+
+    Cholesky's factor of FᵀF + I, and that of what it leaves of the identity: the first alone would square the condition
+    of (F; I) in every derivative.
+    """
+    from scipy.linalg import solve_triangular
+
+    basis, inverse, logarithms = features, np.eye(features.shape[1]), 0.0
+    for _ in range(2):
+        triangle = np.linalg.cholesky(basis.T @ basis + inverse.T @ inverse)  # (F, F), Rᵀ
+        basis = solve_triangular(triangle, basis.T, lower=True).T
+        inverse = solve_triangular(triangle, inverse.T, lower=True).T
+        logarithms += float(np.log(np.diag(triangle)).sum())
+    return basis, inverse, logarithms
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +132,16 @@ class Metric:
         tokens = Tokens(centres * rho, -0.5 * centres**2 @ rho)
         return Model(tokens, exp(self.sizes[0]), exp(self.sizes[1]))
 
-    def improved(self, centres: Floats, u: Floats, y: Floats, steps: int) -> tuple[Metric, float]:
-        """At most `steps` steps towards the least E for these rows, and the value reached."""
+    def improved(
+        self, centres: Floats, u: Floats, y: Floats, steps: int, floor: float = NOISELESS
+    ) -> tuple[Metric, float]:
+        """At most `steps` steps towards the least E for these rows and noise of at least `floor`; the value there."""
         variables, usual = u.shape[1], Metric.usual(u.shape[1])
         first = np.concatenate([usual.rates, usual.sizes])
 
         def at(p: Floats) -> tuple[float, Floats]:
             here = Metric(p[:variables], p[variables:])
-            found, rho, away = Evidence.of(here.model(centres), u, y), np.exp(here.rates), p - first
+            found, rho, away = Evidence.of(here.model(centres), u, y, floor), np.exp(here.rates), p - first
             by_rate = ((found.by_slope * centres).sum(axis=0) - 0.5 * found.by_offset @ centres**2) * rho  # (D,)
             gradient = np.concatenate([by_rate, found.by_sizes]) + PRIOR * away
             return found.value + PRIOR / 2 * float(away @ away), gradient
@@ -147,8 +171,19 @@ def polished(model: Model, u: Floats, y: Floats, steps: int) -> Model:
 def _descended(
     at: Callable[[Floats], tuple[float, Floats]], start: Floats, bounds: list[tuple[Any, Any]], steps: int
 ) -> tuple[Floats, float]:
-    """The point reached, and its value."""
+    """The point reached, and its value.
+
+    L-BFGS multiplies differences of the last digit by a factor a step; in legs that start from multiples of GRID they
+    are dropped before they matter, and the same point is reached whatever the order of sums.
+    """
     from scipy.optimize import minimize
 
-    found = minimize(at, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
-    return found.x, float(found.fun)
+    point, value = start, inf
+    for done in range(0, steps, LEG):
+        leg = min(LEG, steps - done)
+        options = {"maxiter": leg, "ftol": LEAST_GAIN}
+        found = minimize(at, point, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        point, value = GRID * np.round(found.x / GRID), float(found.fun)
+        if found.nit < leg:
+            break
+    return point, value

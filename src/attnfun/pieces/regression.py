@@ -14,6 +14,7 @@ all rows, by the ridge problem that the evidence is about.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,19 @@ TUNING = 1000
 """Rows on which tokens are chosen."""
 STEPS = 40
 """Steps towards a metric, and of polish."""
-WIDTHS = (0.6, 4.5)
+WIDTHS = (0.3, 4.5)
 """Widths of tokens to start from: the evidence has valleys that lead nowhere, and a few steps tell them apart."""
 SCOUTS, SCOUTING = 64, 12
 """Tokens and steps for that."""
+COARSE = 1e-4
+"""The smallest noise for that, as a share of the variance of y: which valley is right can be told from far away, and
+near data without noise the evidence is too steep to look around in."""
+DOUBT = 0.1
+"""Differences of evidence that say nothing."""
+TIE = 1e-9
+"""Differences of squared distances that say nothing: rows of a lattice are as near to one centre as to another."""
+ROUNDS = 50
+"""Of clustering, at most."""
 BLOCK = 4096
 """Rows whose weights are in memory at a time."""
 CONSTANT = 1e-12
@@ -83,11 +93,14 @@ def fitted(X: Floats, y: Floats, recipe: Recipe, seed: int = 0, start: Metric | 
 
 
 def _scouted(u: Floats, z: Floats, rng: np.random.Generator) -> Metric:
-    """A metric found with few tokens, from several starts."""
+    """A metric found with few tokens, from several starts; a later start must be better beyond doubt."""
     centres = _centres(u, SCOUTS, rng)
-    starts = [Metric.usual(u.shape[1], width).improved(centres, u, z, SCOUTING) for width in WIDTHS]
-    best, _ = min(starts, key=lambda start: start[1])
-    return best.improved(centres, u, z, STEPS)[0]
+    best, least = Metric.usual(u.shape[1]), inf
+    for width in WIDTHS:
+        found, value = Metric.usual(u.shape[1], width).improved(centres, u, z, SCOUTING, COARSE)
+        if value < least - DOUBT:
+            best, least = found, value
+    return best.improved(centres, u, z, STEPS, COARSE)[0]
 
 
 def _standard(columns: Floats) -> tuple[Floats, Floats]:
@@ -98,18 +111,32 @@ def _standard(columns: Floats) -> tuple[Floats, Floats]:
 
 def _centres(u: Floats, count: int, rng: np.random.Generator) -> Floats:
     """Centres of at most `count` clusters, (N, D); the distinct rows themselves if they are not more."""
-    from scipy.cluster.vq import kmeans
-
     if count == 1:
         return u.mean(axis=0, keepdims=True)
     distinct = np.unique(u, axis=0)
     if len(distinct) <= count:
         return distinct
-    return kmeans(u, distinct[rng.permutation(len(distinct))[:count]])[0]
+    return _clustered(u, distinct[rng.permutation(len(distinct))[:count]])
+
+
+def _clustered(u: Floats, centres: Floats) -> Floats:
+    """Means of the rows nearest to each centre, until they stay; the first of several that are equally near counts."""
+    before = None
+    for _ in range(ROUNDS):
+        squares = (centres**2).sum(axis=1) - 2 * u @ centres.T  # (n, N), up to a number for each row
+        nearest = np.argmax(squares <= squares.min(axis=1, keepdims=True) + TIE, axis=1)  # (n,)
+        if before is not None and np.array_equal(nearest, before):
+            break
+        used, before = np.unique(nearest), nearest
+        centres = np.array([u[nearest == cluster].mean(axis=0) for cluster in used])
+    return centres
 
 
 def _solved(model: Model, u: Floats, z: Floats) -> tuple[Floats, Floats, Floats]:
-    """Values (N, m), slopes (D, m) and constant (m,): the ridge problem of the evidence, on all rows."""
+    """Values (N, m), slopes (D, m) and constant (m,): the ridge problem of the evidence, on all rows.
+
+    Normal equations, then once more for what they left: their condition is the square of that of the problem.
+    """
     from scipy.linalg import cho_solve
 
     blocks = [slice(start, start + BLOCK) for start in range(0, len(u), BLOCK)]
@@ -119,6 +146,12 @@ def _solved(model: Model, u: Floats, z: Floats) -> tuple[Floats, Floats, Floats]
         features = model.features(u[block]) - middle  # (b, F)
         gram += features.T @ features
         moments += features.T @ z[block]
-    solution = cho_solve((np.linalg.cholesky(gram), True), moments)  # (F, m)
+    factor = np.linalg.cholesky(gram), True
+    solution = cho_solve(factor, moments)  # (F, m)
+    left = -solution
+    for block in blocks:
+        features = model.features(u[block]) - middle
+        left += features.T @ (z[block] - features @ solution)
+    solution += cho_solve(factor, left)
     tokens = model.tokens.size
     return model.values * solution[:tokens], model.slopes * solution[tokens:], -middle @ solution

@@ -63,6 +63,11 @@ class Samples(Family):
         room = np.where(high > low, 0.0, np.maximum(np.abs(low), 1.0) / 2)
         return Box(low - room, high + room, self.names)
 
+    @property
+    def order(self) -> npt.NDArray[np.intp]:
+        """Rows in ascending order, (n,): by the first variable, then the next, and then by what was measured."""
+        return np.lexsort(np.hstack([self.X, self.y]).T[::-1])
+
     def on(self, domain: Box) -> Target:
         """The samples as a target on a box that holds them."""
         return SamplesTarget(self, domain)
