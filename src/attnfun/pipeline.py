@@ -272,10 +272,18 @@ def _compiled(ask: Request, target: Target, attempt: Attempt, network: Network, 
         a_priori=plan.a_priori * scale,
         paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
         figures=plan.figures | ({} if target.evaluations is None else {"evaluations": float(target.evaluations)}),
-        paper_tokens=None if ask.eps is None else theorem.paper_tokens(target, plan, ask.eps),
+        paper_tokens=_paper_tokens(ask, target, attempt),
         outside=ask.outside,
         options={name: _written(value) for name, value in ask.options.items()},
     )
+
+
+def _paper_tokens(ask: Request, target: Target, attempt: Attempt) -> int | None:
+    """The size by the paper's own bound; it takes samples, so that there may be no time for it."""
+    try:
+        return None if ask.eps is None else attempt.theorem.paper_tokens(target, attempt.settled, ask.eps)
+    except TimeLimitReached:
+        return None
 
 
 def _written(option: Any) -> Any:

@@ -38,14 +38,14 @@ from ..interval.norms import norms_on_boxes, together
 from ..network import Network
 from ..network.storage import read, write
 from ..targets import Target
-from .boxes import PARTS, Boxes, Flags, Floats
+from .boxes import PARTS, Boxes, Flags, Floats, Integers
 from .fingerprint import fingerprint
 from .problem import Problem
 
 BATCH = 4096
 """Boxes cut at a time, at least; a quarter of those waiting when they are many."""
-CHUNK = 512
-"""Boxes that one worker does at a time."""
+CHUNK, WORK = 512, 2**21
+"""Boxes that one worker does at a time, and tokens in play on all of them, at most (one box may have more)."""
 FAR = 1000.0
 """A box whose bound is this many times what would do is cut in four at once."""
 MAX_BOXES = 1_000_000
@@ -236,14 +236,20 @@ def _in_chunks(
     Those keep what is known of the box they were cut from, which holds on them too. A single chunk is not worth
     sending: nobody could work beside it.
     """
-    starts = range(0, len(boxes), CHUNK)
-    chunks = (boxes.take(np.arange(start, min(start + CHUNK, len(boxes)))) for start in starts)
-    workers = executor if len(starts) > 1 else None
+    parts = np.split(np.arange(len(boxes)), _cuts(boxes))
+    chunks, workers = (boxes.take(part) for part in parts), executor if len(parts) > 1 else None
     done = list[Boxes]()
     with suppress(TimeLimitReached):  # within a chunk, which stays untouched
         done.extend(in_order(partial(problem.bounded, easy=easy), chunks, workers, deadline=deadline))
     bounded = Boxes.join(done) if done else boxes.take(np.arange(0))
     return bounded, boxes.take(np.arange(len(bounded), len(boxes)))
+
+
+def _cuts(boxes: Boxes) -> Integers:
+    """Where a batch is cut into chunks: by boxes, and by the tokens in play on them, which are the work."""
+    work = sum((np.diff(layer.active.offsets) for layer in boxes.focus), np.zeros(len(boxes), dtype=np.int64))  # (B,)
+    parts = np.stack([np.arange(len(boxes)) // CHUNK, np.cumsum(work) // WORK])
+    return np.flatnonzero(np.diff(parts, axis=1).any(axis=0)) + 1
 
 
 class _Checkpoint:

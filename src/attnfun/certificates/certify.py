@@ -191,7 +191,7 @@ def _by_parts(target: Target, claim: Claim, norm: float, effort: Effort) -> Outc
 
 def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
     """A layer-by-layer argument where there is one; an L_p error is at most the largest times |Ω|^{1/p}."""
-    factor, found, late = target.domain.root_volume(norm), list[Outcome](), None
+    factor, found = target.domain.root_volume(norm), list[Outcome]()
     goal, part = None if eps is None else eps / factor, effort.deadline.share(SHARE)
     for argue in (
         lambda: bound_by_structure(target, claim.network),
@@ -199,19 +199,16 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
         lambda: bound_by_ridges(target, claim.network, goal, part),
         lambda: bound_by_planes(target, claim.network, goal, part),
     ):
-        try:
-            effort.deadline.check("the proof")
-            found.append(argue())
-        except Unanswerable:
-            continue
-        except TimeLimitReached as over:
-            late = over
+        if effort.deadline.over:
             break
+        try:
+            found.append(argue())
+        except (Unanswerable, TimeLimitReached):  # some have a share of the time only
+            continue
         if goal is not None and found[-1].bound <= goal:
             break
-    if late is not None and not found:
-        raise late
     if not found:
+        effort.deadline.check("the proof")
         return None
     best = min(found, key=lambda outcome: outcome.bound)
     if isinf(norm):

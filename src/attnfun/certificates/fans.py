@@ -59,6 +59,8 @@ MUTE = 30.0
 """Tokens that are surely this far below the base may be taken as mute."""
 NEGLIGIBLE = 0.01
 """A far token that fits up to this fraction of λ stays in the fan."""
+PAIRS = 2**16
+"""Pairs of tokens of both classes that are looked at one by one."""
 FEW = 4
 """Among so few tokens each is tried as the base."""
 
@@ -253,6 +255,12 @@ class _Fan:
         return Reading(keys.values[self.base, column], t[above], t[below], plain + mass * spread, rounding * (1 + 1e-9))
 
     def _crossing(self, above: npt.NDArray[np.integer], below: npt.NDArray[np.integer]) -> float:
-        """The largest `t_j + t_k` for a token of each class, -inf if there are no such pairs."""
+        """The largest `t_j + t_k` for a token of each class, -inf if there are no such pairs.
+
+        Where these are many, the sum of the largest of each class is taken: more, but O(T V) work as all else here.
+        """
+        if len(above) * len(below) > PAIRS:
+            high = self.t.range.hi
+            return float(np.nextafter(high[above].max() + high[below].max(), np.inf))
         pairs = [self.t[above] + self.t[token : token + 1] for token in below] if len(above) else []
         return max((float(pair.range.hi.max()) for pair in pairs), default=-np.inf)

@@ -98,10 +98,15 @@ class _Distance:
     def largest(self, goal: float | None, deadline: Deadline) -> _Found:
         """Halve boxes until all are at most `goal`, or close to an error found, or time or boxes are used up."""
         low, high = self.target.domain.lo.reshape(1, -1), self.target.domain.hi.reshape(1, -1)
-        settled, seen, count = 0.0, 0.0, 0
+        settled, seen, count, outer = 0.0, 0.0, 0, inf
         step = max(1, ENTRIES // (max(len(self.plus[1]), len(self.minus[1])) * low.shape[1]))
         while len(low):
-            parts = [self.on(low[k : k + step], high[k : k + step]) for k in range(0, len(low), step)]
+            parts = list[tuple[Floats, Floats, npt.NDArray[np.integer]]]()
+            for k in range(0, len(low), step):
+                if deadline.over and outer < inf:
+                    return _Found(max(settled, outer), count)
+                deadline.check("the proof")
+                parts.append(self.on(low[k : k + step], high[k : k + step]))
             bound, error, axis = (np.concatenate(part) for part in zip(*parts, strict=True))
             count += len(bound)
             seen = max(seen, float(error.max()))
@@ -110,6 +115,7 @@ class _Distance:
             if deadline.over or count > MAX_BOXES or (goal is not None and seen > goal):
                 open_[:] = False
             settled = max(settled, float(bound[~open_].max(initial=0.0)))
+            outer = float(bound[open_].max(initial=0.0))  # holds on their halves too
             low, high = _halved(low[open_], high[open_], axis[open_])
         return _Found(settled, count)
 

@@ -30,7 +30,7 @@ Floats = npt.NDArray[np.float64]
 
 CLIMBERS = 32
 CLIMBS = 20
-SMALLEST, LARGEST = 16, 256
+SMALLEST, LARGEST = 4, 256
 """Points evaluated between two looks at the clock."""
 DOUBT = 1e-3
 """δ."""

@@ -97,7 +97,9 @@ class _Walk:
     proofs: dict[Any, _Proof] = field(default_factory=dict)
 
     def after(self, layer: Any, state: State) -> State:
-        """The features after a layer."""
+        """The features after a layer; units read the registers of one token."""
+        if isinstance(layer, Attention) and len(state.error) != 1:
+            raise Unanswerable
         if isinstance(layer, Attention) and not layer.attends_data:
             return self.through_banks(layer, state)
         return follow(layer, state, self.circuit, np.ones(len(state.error), dtype=bool), self.arithmetic)
@@ -124,6 +126,7 @@ class _Walk:
 
     def head(self, layer: Attention, number: int, state: State) -> tuple[Forms, Floats]:
         """What a head returns: an atom with its slack, and the errors by the input and by rounding (2,)."""
+        self.deadline.check("the proof")
         asked = np.flatnonzero((layer.query[number] != 0).any(axis=1))
         if len(asked) != 1:
             raise Unanswerable

@@ -23,6 +23,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import Deadline
 from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Affine, Attention, Layer, Network
@@ -81,14 +82,14 @@ class CircuitConstruction(Construction):
         """Banks without polish, less what polish is known to save."""
         if wish.aim is None:
             return super().forecast(target, wish)
-        sizing = _Sizing.of(target.circuit(), wish.aim, wish.dtype)
+        sizing = _Sizing.of(target.circuit(), wish.aim, wish)
         return Forecast(sizing.outlook(), len(levels(sizing.circuit)), lambda: self._plan(sizing))
 
     def plan(self, target: Target, wish: Wish) -> Plan:
         """Equal shares of the tolerance for all heads."""
         if wish.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
-        return self._plan(_Sizing.of(target.circuit(), wish.aim, wish.dtype))
+        return self._plan(_Sizing.of(target.circuit(), wish.aim, wish))
 
     def _plan(self, sizing: _Sizing) -> Plan:
         circuit, budget, heads = sizing.circuit, sizing.budget, sizing.heads()
@@ -116,39 +117,50 @@ class _Sizing:
     circuit: Circuit
     budget: Budget
     dtype: str
+    deadline: Deadline
     searches: dict[int, Search]
     """By unit; units with one bank share theirs."""
     sharpness: dict[int, float]
 
     @classmethod
-    def of(cls, circuit: Circuit, aim: float, dtype: str) -> _Sizing:
+    def of(cls, circuit: Circuit, aim: float, wish: Wish) -> _Sizing:
         """Equal shares for all units."""
+        dtype, deadline = wish.dtype, wish.deadline
         budget = circuit.budget(aim, FINEST * 2.0 ** -BITS[dtype])
         groups: dict[object, list[int]] = {}
         for number, unit in enumerate(circuit.units):
             groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
         searches, sharpness = dict[int, Search](), dict[int, float]()
         for members in groups.values():
+            deadline.check("planning a circuit")
             unit, share = circuit.units[members[0]], float(budget.shares[members].min())
             if unit.bends:
                 sharpness |= dict.fromkeys(members, float(2.0 ** np.ceil(np.log2(RECTIFIER / share))))
             else:
                 care = THOROUGH if circuit.alone else QUICK
-                search = _search(unit, share, float(budget.off[members].max()), dtype, care)
+                search = _search(unit, share, float(budget.off[members].max()), dtype, care, deadline)
                 searches |= dict.fromkeys(members, search)
-        return cls(circuit, budget, dtype, searches, sharpness)
+        return cls(circuit, budget, dtype, deadline, searches, sharpness)
 
     def outlook(self) -> int:
         """Tokens that will do at the least."""
-        return _total(self.circuit, {number: search.outlook(MOST) for number, search in self.searches.items()})
+        sizes = {}
+        for number, search in self.searches.items():
+            self.deadline.check("planning a circuit")
+            sizes[number] = search.outlook(MOST)
+        return _total(self.circuit, sizes)
 
     def heads(self) -> Heads:
         """The banks, searched for."""
-        banks = {id(search): bank_of(search, self.dtype) for search in set(self.searches.values())}
+        banks = {}
+        for search in self.searches.values():
+            if id(search) not in banks:
+                banks[id(search)] = bank_of(search, self.dtype)
+                self.deadline.check("planning a circuit")
         return Heads(self.circuit, {k: banks[id(search)] for k, search in self.searches.items()}, self.sharpness)
 
 
-def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care) -> Search:
+def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care, deadline: Deadline) -> Search:
     """For a bank for the unit's function on the range of its argument and `off` beyond.
 
     Where the function is not defined beyond an end, it stays as it is at the end.
@@ -159,7 +171,7 @@ def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care) -> Searc
     def function(points: Floats) -> Floats:
         return unit.function(np.clip(points, *clips))
 
-    return search_for(function, unit.low - off, unit.high + off, aim, dtype=dtype, care=care)
+    return search_for(function, unit.low - off, unit.high + off, aim, dtype=dtype, care=care, deadline=deadline)
 
 
 def _total(circuit: Circuit, sizes: dict[int, int]) -> int:

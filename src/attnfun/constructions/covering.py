@@ -64,7 +64,7 @@ def plan_net(target: Target, wish: Wish, layout: Layout, attends_data: bool) -> 
             )
     else:
         radius = _radius_for(domain, wish, layout.rows, widest)
-    net = Net.of(domain, radius)
+    net = Net.of(domain, radius, wish.deadline)
     beta = net.beta(radius + fill)
     error = net.error(slope, beta)
     layout = layout.sharp_enough(error, between)
@@ -89,6 +89,6 @@ def _radius_for(domain: Box, wish: Wish, rows: int, widest: float) -> float:
     low, high = -30.0, 0.0  # logarithms of fractions of the width
     for _ in range(STEPS):
         middle = (low + high) / 2
-        fits = Net.of(domain, widest * 2.0**middle).size * rows <= tokens
+        fits = Net.of(domain, widest * 2.0**middle, wish.deadline).size * rows <= tokens
         low, high = (low, middle) if fits else (middle, high)
     return widest * 2.0**high

@@ -163,7 +163,7 @@ class _Planner:
             self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
         else:
             self.aim = PROVABLE[min(target.domain.size, MOST_AXES) - 1] * wish.aim
-        self.dtype = wish.dtype
+        self.dtype, self.deadline = wish.dtype, wish.deadline
 
     @cached_property
     def searches(self) -> list[tuple[Summand, list[Search]]]:
@@ -210,7 +210,7 @@ class _Planner:
         if part.rank > 1:
             return [whole]
         line, low, high = self.line(part, 0), float(part.low[0]), float(part.high[0])
-        if not survey(line, low, high, self.aim).rough:
+        if not survey(line, low, high, self.aim, self.deadline).rough:
             return [whole]
         places = kinks(line, low, high, self.aim)
         steepest = float(np.abs(np.diff(line(np.linspace(low, high, 257)), axis=0)).max()) * 256 / (high - low)
@@ -245,13 +245,13 @@ class _Planner:
         line, low, high = self.line(part, axis), float(part.low[axis]), float(part.high[axis])
         density = self.densities.get(int(np.argmax(part.project[axis])))
         if density is None:
-            seen = survey(line, low, high, aim)
+            seen = survey(line, low, high, aim, self.deadline)
             mesh, scale = seen.mesh(), seen.scale
         else:
             mesh = mesh_of(density, low, high)
             scale = float(np.abs(line(mesh.points(FEWEST_POINTS))).max()) or 1.0
         ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / scale
-        return Search(line, mesh, aim, self.dtype, ridge, alone=part.rank == 1)
+        return Search(line, mesh, aim, self.dtype, ridge, alone=part.rank == 1, deadline=self.deadline)
 
 
 def _asked(wish: Wish) -> int:

@@ -121,7 +121,12 @@ class SubspaceConstruction(Construction):
         while tried[-1].error > wish.aim:
             size = max(FIRST, int(np.ceil(GROWTH * tried[-1].size)))
             stalled = tried[-1].error > STALLED * min(each.error for each in tried[:-2]) if tried[2:] else False
-            if stalled or size > LARGEST or size ** len(bank.directions.project) > min(MOST, wish.budget):
+            if (
+                wish.deadline.over
+                or stalled
+                or size > LARGEST
+                or size ** len(bank.directions.project) > min(MOST, wish.budget)
+            ):
                 break
             tried.append(tried[-1].grown(size))
         best = min(tried, key=lambda each: each.error)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from .lines import QUICK, Care, Search, representable
 from .singularities import survey
 from .tokens import Tokens
@@ -59,15 +60,23 @@ def bank_for(
 
 
 def search_for(
-    function: Callable[[Floats], Floats], low: float, high: float, aim: float, *, dtype: str, care: Care
+    function: Callable[[Floats], Floats],
+    low: float,
+    high: float,
+    aim: float,
+    *,
+    dtype: str,
+    care: Care,
+    deadline: Deadline = NEVER,
 ) -> Search:
     """The search for such a bank, not yet begun."""
 
     def line(points: Floats) -> Floats:
         return np.asarray(function(points), dtype=np.float64).reshape(len(points), -1)
 
-    seen = survey(line, low, high, aim)
-    return Search(line, seen.mesh(), aim, dtype, RIDGE * aim / seen.scale, alone=True, care=care)
+    seen = survey(line, low, high, aim, deadline)
+    ridge = RIDGE * aim / seen.scale
+    return Search(line, seen.mesh(), aim, dtype, ridge, alone=True, care=care, deadline=deadline)
 
 
 def bank_of(search: Search, dtype: str) -> Bank:

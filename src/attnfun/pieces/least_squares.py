@@ -19,6 +19,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
+
 Floats = npt.NDArray[np.float64]
 
 FIRST_DAMPING, LEAST_DAMPING = 1e-6, 1e-13
@@ -40,7 +42,7 @@ class Place(Protocol):
         ...
 
 
-def least_squares(at: Callable[[Floats], Place], start: Floats, evaluations: int) -> Floats:
+def least_squares(at: Callable[[Floats], Place], start: Floats, evaluations: int, deadline: Deadline = NEVER) -> Floats:
     """The best point (n,) met from `start` with so many evaluations of the residual; each O(m n²)."""
     point, place = start, at(start)
     size, damping, worse = float(np.linalg.norm(place.residual)), FIRST_DAMPING, 2.0
@@ -48,6 +50,8 @@ def least_squares(at: Callable[[Floats], Place], start: Floats, evaluations: int
     matrix = slope = np.empty(0)
     moved = True
     for _ in range(evaluations - 1):
+        if deadline.over:
+            break
         if moved:
             jacobian = place.jacobian()  # (m, n)
             scale = np.maximum(scale, np.sqrt(np.einsum("ij,ij->j", jacobian, jacobian)))

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..dtypes import BITS, round_to
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
@@ -111,15 +112,24 @@ class Search:
     """Looks for a small bank on one line, for functions that are sampled as needed."""
 
     def __init__(
-        self, line: Line, mesh: Mesh, aim: float, dtype: str, least_ridge: float, alone: bool, care: Care = THOROUGH
+        self,
+        line: Line,
+        mesh: Mesh,
+        aim: float,
+        dtype: str,
+        least_ridge: float,
+        alone: bool,
+        care: Care = THOROUGH,
+        deadline: Deadline = NEVER,
     ) -> None:
         """Functions `line`: (S,) -> (S, C); the error wanted; the deployed arithmetic.
 
         Values are penalised by `least_ridge` at least, more if the arithmetic asks for it (`solve.py`).
-        Samples may be emphasised only if the line is `alone`, not an axis of a product.
+        Samples may be emphasised only if the line is `alone`, not an axis of a product. After the deadline nothing new
+        is begun: the best so far is the result.
         """
         self.line, self.mesh, self.aim, self.costs = line, mesh, aim, COSTS[dtype]
-        self.least_ridge, self.alone, self.care = least_ridge, alone, care
+        self.least_ridge, self.alone, self.care, self.deadline = least_ridge, alone, care, deadline
         self.origin = mesh.origin
         self.points = mesh.points(FEWEST_POINTS)
         self.values = line(self.points)
@@ -131,7 +141,7 @@ class Search:
             return self.axis(tried[-1]), tried[-1].error
         tried = [*tried, self.unpolished(most)]
         size = max(TINY[-1] + 1, min(int(SHARE * tried[-1].tokens.size), LARGEST // 2))
-        while size <= most:
+        while size <= most and not self.deadline.over:
             tried.append(self.polished(size))
             size = self.next_size(tried, most)
         best = min(tried, key=self.preference)
@@ -148,7 +158,7 @@ class Search:
         tried = list[Fit]()
         for size in TINY[:most]:
             tried.append(self.polished(size))
-            if tried[-1].error <= self.aim:
+            if tried[-1].error <= self.aim or self.deadline.over:
                 break
         return tried
 
@@ -185,7 +195,7 @@ class Search:
         while size <= most:
             shapes = [shape for shape in UNPOLISHED if size > 2 * shape[1]] or [UNPOLISHED[-1]]
             tried.append(min((self.start(size, shape) for shape in shapes), key=lambda fit: fit.error))
-            if tried[-1].error <= self.aim or self.stalled(tried):
+            if tried[-1].error <= self.aim or self.stalled(tried) or self.deadline.over:
                 break
             size = int(np.ceil(GROWTH * size))
         return min(tried, key=self.preference)
@@ -208,18 +218,21 @@ class Search:
     def polished(self, size: int) -> Fit:
         """The best bank of one size: a burst of polishing from each start, then more for the best."""
         starts = FEW_STARTS if size < FEW else [shape for shape in STARTS if size > 2 * shape[1] + 1]
-        return self.improved(
-            min((self.explored(size, shape) for shape in starts[: self.care.starts]), key=lambda fit: fit.error)
-        )
+        found = list[Fit]()
+        for shape in starts[: self.care.starts]:
+            found.append(self.explored(size, shape))
+            if self.deadline.over:
+                break
+        return self.improved(min(found, key=lambda fit: fit.error))
 
     def explored(self, size: int, shape: tuple[float, int]) -> Fit:
         """One burst of polishing from the potential's own tokens."""
         start = self.start(size, shape)
-        return start.task.polished(start.tokens, self.care.steps) if self.worth(start) else start
+        return start.task.polished(start.tokens, self.care.steps, self.deadline) if self.worth(start) else start
 
     def worth(self, fit: Fit) -> bool:
         """Is polishing needed, possible and affordable?"""
-        return fit.error > self.aim and 1 < fit.tokens.size <= LARGEST
+        return fit.error > self.aim and 1 < fit.tokens.size <= LARGEST and not self.deadline.over
 
     def improved(self, fit: Fit) -> Fit:
         """More bursts, then emphasis on the worst samples if that may be enough."""
@@ -227,7 +240,7 @@ class Search:
         for _ in range(self.care.bursts):
             if not self.worth(fit) or fit.error > HOPELESS * self.aim:
                 return fit
-            before, fit = fit, min(fit, task.polished(fit.tokens, steps), key=lambda fit: fit.error)
+            before, fit = fit, min(fit, task.polished(fit.tokens, steps, self.deadline), key=lambda fit: fit.error)
             if fit.error > before.error / WORTHWHILE:
                 break
         emphasis = np.ones(len(task.samples))
@@ -235,7 +248,8 @@ class Search:
             if not self.worth(fit) or fit.error > NEARLY * self.aim or not self.alone:
                 break
             emphasis = lawson(emphasis, fit.at_samples)
-            fit = min(fit, replace(task, emphasis=emphasis).polished(fit.tokens, steps // 3), key=lambda fit: fit.error)
+            moved = replace(task, emphasis=emphasis).polished(fit.tokens, steps // 3, self.deadline)
+            fit = min(fit, moved, key=lambda fit: fit.error)
         return fit
 
     def task(self, tokens: Tokens) -> Task:

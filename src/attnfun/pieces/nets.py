@@ -29,6 +29,7 @@ from math import ceil, e, log, prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..targets import Target
 from ..targets.callables import Lipschitz
@@ -60,9 +61,9 @@ class Net:
     """N; the arrays are empty if it is only an estimate."""
 
     @classmethod
-    def of(cls, domain: Box, radius: float) -> Net:
-        """A net for this radius."""
-        return _sweep(domain, radius) if isinstance(domain, Points) else _lattice(domain, radius)
+    def of(cls, domain: Box, radius: float, deadline: Deadline = NEVER) -> Net:
+        """A net for this radius, or TimeLimitReached."""
+        return _sweep(domain, radius, deadline) if isinstance(domain, Points) else _lattice(domain, radius, deadline)
 
     def beta(self, radius: float) -> float:
         """The sharpness at which the root of the mean square distance is at most STRETCH times `radius`."""
@@ -98,12 +99,13 @@ def sampled_slope(target: Target) -> float:
     return float((change / np.where(distance > 0, distance, np.inf)).max())
 
 
-def _sweep(domain: Points, radius: float) -> Net:
+def _sweep(domain: Points, radius: float, deadline: Deadline) -> Net:
     """O(S log S) for well spread clouds; one query a centre."""
     points, tree = domain.points, domain.tree
     covered, chosen = np.zeros(len(points), dtype=bool), []
     for place in range(len(points)):
         if not covered[place]:
+            deadline.check("covering the points")
             chosen.append(place)
             covered[tree.query_ball_point(points[place], radius)] = True
     from scipy.spatial import KDTree
@@ -113,7 +115,7 @@ def _sweep(domain: Points, radius: float) -> Net:
     return Net(centres, centres, float(np.max(distance)) + domain.fill, 0.0, len(centres))
 
 
-def _lattice(domain: Box, radius: float) -> Net:
+def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:
     """The cubes of side `2r/√D` that may meet the domain."""
     low, widths = domain.lo.ravel(), (domain.hi - domain.lo).ravel()
     counts = [ceil(min(width / (2 * radius / sqrt(domain.size)), 1e18)) for width in widths]
@@ -124,6 +126,7 @@ def _lattice(domain: Box, radius: float) -> Net:
         return Net(empty, empty, reach, 0.0, total)
     kept = []
     for start in range(0, total, BLOCK):
+        deadline.check("covering the region")
         index = np.unravel_index(np.arange(start, min(start + BLOCK, total)), counts)
         centres = low + (np.stack(index, axis=1) + 0.5) * sides  # (b, D)
         half = sides / 2 * (1 + 1e-9)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from .least_squares import least_squares
 from .rounding import Costs
 from .solve import Solution, solved
@@ -65,12 +66,12 @@ class Task:
         beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
         return Fit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
 
-    def polished(self, tokens: Tokens, steps: int) -> Fit:
+    def polished(self, tokens: Tokens, steps: int, deadline: Deadline = NEVER) -> Fit:
         """At most `steps` evaluations of Levenberg-Marquardt; each O(S C (N r)²)."""
         start, free = Local.of(tokens, self.samples), tokens.size * (tokens.slopes.shape[1] + 1)
         if self.data.size < free:
             return self.fit(tokens)
-        found = least_squares(lambda move: Moved(self, start, move), np.zeros(free), steps)
+        found = least_squares(lambda move: Moved(self, start, move), np.zeros(free), steps, deadline)
         return self.fit(start.moved(found).about(np.zeros_like(self.level), self.level))
 
 

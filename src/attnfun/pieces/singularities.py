@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from .potentials import HALVINGS, Mesh
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Survey:
         return Mesh.of(density, self.low, self.high, np.clip(self.poles.real, self.low, self.high))
 
 
-def survey(line: Line, low: float, high: float, aim: float) -> Survey:
+def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline = NEVER) -> Survey:
     """Sample functions where they vary until a rational fit predicts new samples to within `aim`.
 
     About `BETWEEN` samples go between any two support points of the fit, so the cost follows the difficulty.
@@ -101,7 +102,7 @@ def survey(line: Line, low: float, high: float, aim: float) -> Survey:
         support = np.unique(np.concatenate([[low], np.real(fit.support_points), [high]]))
         shares = np.arange(1, BETWEEN + 1) / (BETWEEN + 1)
         new = np.setdiff1d((support[:-1, None] + np.diff(support)[:, None] * shares).ravel(), points)
-        if not len(new) or len(points) + len(new) > LAST:
+        if not len(new) or len(points) + len(new) > LAST or deadline.over:
             break
         added = line(new)
         wrong = np.abs(fit(new).real - added @ mixture).max()

@@ -78,7 +78,7 @@ def sliced(search: Search, dtype: str) -> tuple[Slices, float]:
     """The fewest tokens in slices that reach the search's aim, or the best found; and the error, rounding estimated."""
     best, error = _of(search, HEADS[0], SIZES[0], SHAPES[0], dtype)
     for heads, size in sorted(product(HEADS, SIZES), key=prod):
-        if error <= search.aim or heads * size > MOST:
+        if error <= search.aim or heads * size > MOST or search.deadline.over:
             break
         fits = [_of(search, heads, size, shape, dtype) for shape in SHAPES]
         best, error = min((best, error), *fits, key=lambda fit: fit[1])

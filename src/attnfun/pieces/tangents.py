@@ -23,6 +23,7 @@ from math import prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError, ToleranceNotMet
 from ..interval import Interval
@@ -33,6 +34,8 @@ Floats = npt.NDArray[np.float64]
 
 BOXES = 4096
 """Boxes on which second derivatives are enclosed for a start."""
+ENTRIES = 2**20
+"""Numbers in the largest temporary array."""
 FLOOR = 0.03
 """The density of cells is at least this fraction of the largest on its axis."""
 MOST_PLANES = 1024
@@ -61,9 +64,9 @@ def has_second_derivatives(target: Target) -> bool:
     return True
 
 
-def tangents(target: Target, aim: float | None, count: int | None) -> Tangents:
+def tangents(target: Target, aim: float | None, count: int | None, deadline: Deadline = NEVER) -> Tangents:
     """Planes that stay within `aim`, as far as `error` says, or `count` of them; O(N) evaluations."""
-    survey = _Survey.of(target)
+    survey = _Survey.of(target, deadline)
     scale = aim if aim is not None else float(np.abs(survey.hessians).max()) * float(survey.widths.max()) ** 2
     concave = survey.concave if survey.concave * float((survey.widths**2).sum()) / 2 > NEARLY * scale else 0.0
     edges = survey.edges(concave, aim, count if count is None or concave == 0 else max(1, count // 2))
@@ -77,7 +80,7 @@ def tangents(target: Target, aim: float | None, count: int | None) -> Tangents:
     low, high = (_product([axis[part] for axis in edges]) for part in (slice(None, -1), slice(1, None)))  # (N, D)
     centres, radius = low / 2 + high / 2, (high - low) / 2
     at, slopes = _planes(target, centres)
-    bends = np.abs(_hessians(target, low, high)).max(axis=0)  # (N, D, D)
+    bends = np.abs(_hessians(target, low, high, deadline)).max(axis=0)  # (N, D, D)
     ours = 0.5 * concave * (radius**2).sum(axis=1).max()  # e_h
     theirs = float((0.5 * np.einsum("nk,nkl,nl->n", radius, bends, radius)).max() + ours)  # e_g
     slopes_g = slopes + concave * centres
@@ -97,14 +100,14 @@ class _Survey:
     hessians: Floats  # (2, B, D, D), lower and upper ends
 
     @classmethod
-    def of(cls, target: Target) -> _Survey:
+    def of(cls, target: Target, deadline: Deadline) -> _Survey:
         domain = target.domain
         each = int(np.clip(BOXES ** (1 / domain.size), 2, 512))
         places = [np.linspace(a, b, each + 1) for a, b in zip(domain.lo.ravel(), domain.hi.ravel(), strict=True)]
         low, high = (_product([axis[part] for axis in places]) for part in (slice(None, -1), slice(1, None)))
         overlap = (high - low) / 8  # no kink may hide between two boxes
         low, high = np.maximum(low - overlap, domain.lo.ravel()), np.minimum(high + overlap, domain.hi.ravel())
-        hessians = _hessians(target, low, high)
+        hessians = _hessians(target, low, high, deadline)
         lost = ~np.isfinite(hessians).all(axis=(0, 2, 3))
         if lost.any():
             box = Interval(low[lost][:1], high[lost][:1])
@@ -172,13 +175,16 @@ def _planes(target: Target, points: Floats) -> tuple[Floats, Floats]:
     return jet.mid[:, 0, 0], jet.mid[:, 0, 1 : 1 + points.shape[1]]
 
 
-def _hessians(target: Target, low: Floats, high: Floats) -> Floats:
+def _hessians(target: Target, low: Floats, high: Floats, deadline: Deadline) -> Floats:
     """Lower and upper ends of the second derivatives on boxes, (B, D) -> (2, B, D, D)."""
     ends = []
-    for start in range(0, len(low), BOXES):
-        part = slice(start, start + BOXES)
+    size = low.shape[1]
+    step = max(1, ENTRIES // ((size + 1) * (size + 2) // 2) ** 2)  # products of series take their coefficients squared
+    for start in range(0, len(low), step):
+        deadline.check("enclosing second derivatives")
+        part = slice(start, start + step)
         jet = target.jets(variables(Interval(low[part], high[part]), 2))
-        size, base = low.shape[1], jet.basis
+        base = jet.basis
         second = base.exponents[base.degrees == 2]  # (C, D)
         rows = np.array([np.flatnonzero(row)[[0, -1]] for row in second])  # (C, 2)
         factor = np.where(rows[:, 0] == rows[:, 1], 2.0, 1.0)
