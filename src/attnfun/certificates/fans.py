@@ -21,7 +21,12 @@ over at most max(|P|, |N|) tokens with gaps `g_j = s_* - s_j`, besides the top i
 If scores are off by at most ε, values by δ from a fan with `t_j + t_k <= ξ`, apply this to the true
 scores: values deviate from the fan's by `δ + 2λε`; the condition holds up to `ξ' = max(0, ξ + 4ε)`, which costs 2λξ';
 and the maxima move by 2ε, of which only one counts if ξ' = 0. So |y - φ| <= `λ W + δ + 4λε`, and `2λε + 2λξ'` more if
-ξ' > 0.
+ξ' > 0. If one of the classes is empty, `λ W + δ + λ (ε_1 + ε_2)` is enough, with the two largest errors of single
+scores: let τ lead in the true scores s and let b_j be the errors, `|b_j| <= ε_j`. But for δ,
+
+    |φ - y| = λ Σ w_j (s_τ - s_j) = λ Σ w_j ((s_τ + b_τ) - (s_j + b_j)) + λ Σ w_j (b_j - b_τ),
+
+whose first sum is at most W, as τ leads the perturbed scores at most, and whose second is at most `ε_1 + ε_2`.
 
 **Rounding.** The computed weights are those of scores off by `η + u' t_j` (`rounding.py`), t_j the gap of token j.
 Along the way from the true scores to those, `dy = Σ w_j ds_j (v_j - y)`. For the token τ on top, `|v_j - v_τ| <= λ
@@ -32,7 +37,13 @@ distances from φ, that of y and that of the computed
 output (perturbed by ε = η), and at most the spread of the values; the smallest counts.
 
 The same integral bounds the effect of errors in the head's input: values moving by at most dv and scores, relative to
-the base, by ds move the output by at most `dv + 2 X ds`, with η = 0 in X.
+the base, by ds move the output by at most `dv + 2 X ds`, with η = 0 in X. As ds grows with the gain 1/λ of the scores,
+there is a second bound that does not. If `t_j + t_k <= 0` throughout, φ is a maximum and a minimum of the fan's values,
+
+    φ = max(min(v_0, min_N v_k), max_P v_j),
+
+so it moves by at most dv, and 2δ where the values are off the fan's by δ. The computed output is within
+`λ W + δ + 4λε` of φ there, the real one within `λ W + δ` of φ here: altogether `dv + 2δ` beside the two distances.
 
 Tokens that belong to no fan must be *mute*: scores surely below that of some token l by g_j > 0 give them at most
 `Σ e^{-g_j}` of the weight. Exponents are differences of computed scores from their maximum, which is at least that of
@@ -228,9 +239,11 @@ class _Fan:
         reach = scale * (1.01 * whole + crossing) + 2 * misfit  # X with η = 0
         along = reach + 7 * scale * eta
         path = 2 * eta * along + drift * (0.55 * scale * (tokens - 1) + 2 * whole * along + 4 * eta * along)
-        direct = 2.02 * plain + 1.01 * scale * (
-            4 * eta + (2 * eta + 2 * (highest + 4 * eta) if highest > -4 * eta else 0.0)
-        )
+        if len(above) and len(below):
+            apart = 4 * eta + (2 * eta + 2 * (highest + 4 * eta) if highest > -4 * eta else 0.0)
+        else:
+            apart = 2 * (eta - 1.01 * worst) + 1.01 * float(np.sort(keys.score_error[inside])[-2:].sum())
+        direct = 2.02 * plain + 1.01 * scale * apart
         leak = 1.05 * float((copies * np.exp(np.minimum(0.999 * self.heard, 0.0)))[self.mute].sum())
         largest = float(range_.magnitude[inside].max()) + float(keys.value_error[inside, column].max())
         every = 2.02 * count * unit
@@ -238,20 +251,16 @@ class _Fan:
         sums += min(8.1 * leak, every) * (largest + spread)
         sums += (STORED + 1) * 1.01 * arithmetic.store * (largest + leak * spread)
         sums += 2 * count * arithmetic.tiny * (1 + largest + spread)
-        own = (
-            min(path, direct, spread)
-            + float(keys.value_error[:, column].max())
-            + (3 * mass + min(leak, 1.0)) * spread
-            + sums
-        )
+        rest = float(keys.value_error[:, column].max()) + (3 * mass + min(leak, 1.0)) * spread + sums
         if count * unit > MOST_ROUNDINGS:
-            own = np.inf
-
+            rest = np.inf
         by_variables = np.abs(self.t.coefficients[inside, 1:]) @ keys.variable_error  # (T', 2)
         moved = by_variables + keys.score_moved[inside] + keys.score_moved[self.base]
-        carried = keys.value_moved[inside, column].max(axis=0) + (1 if tokens <= 2 else 2) * reach * moved.max(axis=0)
+        carried = keys.value_moved[inside, column].max(axis=0)  # (2,)
+        along_path = (1 if tokens <= 2 else 2) * reach * moved.max(axis=0) + [0.0, min(path, direct, spread)]
+        by_values = np.array([0.0, direct + 2 * misfit if highest <= 0 else np.inf])
+        rounding = carried + min(along_path, by_values, key=np.sum) + [0.0, rest]
         t = self.t.scaled(np.full(len(inside), scale))
-        rounding = carried + np.array([0.0, own])
         return Reading(keys.values[self.base, column], t[above], t[below], plain + mass * spread, rounding * (1 + 1e-9))
 
     def _crossing(self, above: npt.NDArray[np.integer], below: npt.NDArray[np.integer]) -> float:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from ..interval import Interval
 from ..interval.directed import ULP
-from ..interval.forms import Forms, Frame
+from ..interval.forms import Forms, Frame, product_rounding, rounded_up
 from ..network import Affine, Attention, Network
 from ..network.layers import scaling_roundings, tokens_read
 from ..targets import Target, Unanswerable
@@ -130,17 +130,13 @@ def _(layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bo
 def _through(reading: Reading, inner: Forms, maxima: Reference) -> tuple[Forms, Floats]:
     """A reading in terms of the references: a form, whose slack holds all that is off, and the rounding error (2,)."""
     form = reading.base[None].after(inner)[0]
-    slack = form.slack + reading.construction
-    coefficients, rounding = form.coefficients, 0.0
+    off = reading.construction
     for group, sign in ((reading.above, 1.0), (reading.below, -1.0)):
-        if not len(group.slack):
-            continue
-        zero = Forms.constants(np.zeros(1), maxima.frame)
-        similar = maxima.like(Forms.join([zero, group.after(inner)]))
-        rounding += 2 * ULP * float(similar.form.terms + form.terms)
-        coefficients = coefficients + sign * similar.form.coefficients
-        slack = slack + similar.form.slack + similar.error
-    return Forms(coefficients, slack + 2 * rounding, maxima.frame), reading.rounding
+        if len(group.slack):
+            zero = Forms.constants(np.zeros(1), maxima.frame)
+            similar = maxima.like(Forms.join([zero, group.after(inner)]))
+            form, off = form + similar.form.scaled(sign), off + similar.error
+    return Forms(form.coefficients, form.slack + off, maxima.frame), reading.rounding
 
 
 def _stacked(rows: list[list[Forms]]) -> Forms:
@@ -238,11 +234,15 @@ def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
     """
     sizes = q.frame.sizes[1:]
     q0, k0, q1, k1 = q.coefficients[..., 0], k.coefficients[..., 0], q.coefficients[..., 1:], k.coefficients[..., 1:]
-    varying = np.tensordot(q1, k0, axes=(1, 1)).transpose(0, 2, 1) + np.tensordot(q0, k1, axes=(1, 1))  # (L, T, V)
+    queries, keys = np.swapaxes(q1, 1, 2), np.moveaxis(k1, 1, 0).reshape(k1.shape[1], -1)  # (L, V, k), (k, T*V)
+    shape = (len(q0), len(k0), len(sizes))  # (L, T, V)
+    by_query, by_key = np.swapaxes(queries @ k0.T, 1, 2), (q0 @ keys).reshape(shape)
+    varying = by_query + by_key
     coefficients = np.concatenate([(q0 @ k0.T)[..., None], varying], axis=2)
+    rounding = np.swapaxes(product_rounding(queries, k0.T), 1, 2) + product_rounding(q0, keys).reshape(shape)
+    rounding = rounding + np.where((by_query != 0) & (by_key != 0), ULP * np.abs(varying), 0.0)
     q_bend, k_bend = np.abs(q1) @ sizes, np.abs(k1) @ sizes  # (L, k), (T, k)
-    slack = q.slack @ k.terms.T + q.terms @ k.slack.T + q_bend @ k_bend.T * (1 + 1e-12)
-    count = 2 * (q.terms > 0).astype(np.float64) @ (k.terms > 0).T + 6  # (L, T)
-    slack = slack + count * ULP * (q.terms @ k.terms.T)
+    slack = q.slack @ k.terms.T + q.terms @ k.slack.T + q_bend @ k_bend.T + product_rounding(q0, k0.T)
+    slack = rounded_up(slack + rounding @ sizes, 4 * q0.shape[1] + len(sizes))
     moved = np.einsum("lke,tk->lte", np.abs(q1) @ error, k_bend) + np.einsum("lk,tke->lte", q_bend, np.abs(k1) @ error)
     return Forms(coefficients, slack, q.frame), moved
