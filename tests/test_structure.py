@@ -171,3 +171,40 @@ def test_mean_errors(norm):
     X = np.random.default_rng(0).uniform(-1, 1, (4000, 2, 2))
     error = np.abs(net(X) - target(X)).max(axis=1)
     assert (np.mean(error**norm) * 16) ** (1 / norm) <= net.certificate.bound <= 1e-3
+
+
+def deep(seed: int, width: int = 8, layers: int = 5) -> torch.nn.Sequential:
+    """Rectifiers whose layers multiply errors by about ten each."""
+    torch.manual_seed(seed)
+    sizes = [4, *[width] * layers, 2]
+    linear = [torch.nn.Linear(before, after).double() for before, after in pairwise(sizes)]
+    for layer in linear:
+        torch.nn.init.normal_(layer.weight)
+    return torch.nn.Sequential(*[part for layer in linear for part in (layer, torch.nn.ReLU())][:-1])
+
+
+def exactly(network: torch.nn.Sequential, x: np.ndarray) -> np.ndarray:
+    """The network in extended precision."""
+    values = x.astype(np.longdouble)
+    for part in network:
+        if isinstance(part, torch.nn.Linear):
+            weight, bias = (np.asarray(p.detach()).astype(np.longdouble) for p in (part.weight, part.bias))
+            values = values @ weight.T + bias
+        else:
+            values = np.maximum(values, 0)
+    return values
+
+
+def test_rounding_does_not_grow_with_the_gain_of_the_scores():
+    network, rng = deep(0), np.random.default_rng(0)
+    nets = [af.compile(network, [(-1, 1)] * 4, options={"R": 2.0**power}) for power in (30, 45)]
+    softer, sharper = (net.certificate for net in nets)
+    assert sharper.parts["construction"] < 1e-3 * softer.parts["construction"]
+    assert sharper.parts["rounding"] < softer.parts["rounding"]
+    x = rng.uniform(-1, 1, (2000, 4))
+    assert np.abs(nets[1](x) - exactly(network, x)).max() <= sharper.bound
+
+
+def test_a_deep_network_is_proved_to_many_digits():
+    net = af.compile(deep(1), [(-0.5, 0.5)] * 4, 1e-8)
+    assert net.certificate.proved
