@@ -8,15 +8,20 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+import torch
 
 import attnfun as af
-from attnfun.certificates import certify, combined, heads
+from attnfun.backends.torch import to_torch
+from attnfun.certificates import certify, combined, heads, overflow
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
+from attnfun.certificates.overflow import refuse_overflow
 from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
 from attnfun.interval import Interval, directed
+from attnfun.network import Attention
 from attnfun.network.reference import run
+from attnfun.targets import Expression
 
 certifying = import_module("attnfun.certificates.certify")
 
@@ -124,3 +129,21 @@ def test_a_target_that_may_be_undefined_somewhere_is_not_proved(monkeypatch):
     assert certify(claim, 10.0).status is af.Status.CONDITIONAL
     monkeypatch.setattr(af.Status, "weakest", classmethod(lambda cls, statuses: statuses[0]))
     assert certify(claim, 10.0).proved
+
+
+def test_overflow_is_refused(monkeypatch):
+    """Without the refusal a bound is proved for a module whose outputs are not finite."""
+    net = af.compile("0.9+0.1*sin(3*x)", {"x": (-1, 1)}, options={"tokens": 8}, dtype="float32", construction="cross")
+    layers = [
+        replace(layer, value=layer.value * 2.0**127) if isinstance(layer, Attention) else layer
+        for layer in net.network.layers
+    ]
+    loud = replace(net.network, layers=tuple(layers))
+    with torch.no_grad():
+        assert not torch.isfinite(to_torch(loud, (), ())(torch.linspace(-1, 1, 9))).any()
+    with pytest.raises(af.ProofFailed, match="overflow"):
+        refuse_overflow(loud, net.domain)
+    target = Expression("2**127*(0.9+0.1*sin(3*x))", net.domain)
+    assert bound_error(target, loud, None, most=100).bound < 2.0**127
+    monkeypatch.setattr(overflow, "_refuse", lambda met, arithmetic, where: None)
+    refuse_overflow(loud, net.domain)

@@ -56,7 +56,7 @@ class TimeLimitReached(ToleranceNotMet):
 
 
 class ProofFailed(AttnfunError):
-    """A certificate that could not be proved again."""
+    """A bound that cannot be proved, or a certificate that could not be proved again."""
 
 
 class SoundnessError(AttnfunError):

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from .backends.seats import Places, Seat, dtype_of, need, usable
 from .certificates import Certificate, Claim, Effort, certify
+from .certificates.overflow import refuse_overflow
 from .certificates.rounding import FLASH_BLOCK
 from .compiled import Compiled
 from .deadline import TIME_LIMIT, Deadline
@@ -132,7 +133,7 @@ def init_(
         except InputError as reason:
             refused.append(reason)
             continue
-        certificate = _certified(net, seat.network, net.eps if eps is None else eps, deadline)
+        certificate = _certified(net, seat.network, net.eps if eps is None else eps, deadline, layer.head_dim)
         if flag is not None:
             certificate = replace(certificate, assumptions=(*certificate.assumptions, AMONG_DATA))
         made = seat.write(layer)
@@ -169,7 +170,7 @@ def _adopted(net: Compiled, layer: nn.MultiheadAttention) -> Network:
     return replace(network, layers=(replace(network.attention[0], scaling=roundings_in(layer.head_dim)),))
 
 
-def _certified(net: Compiled, network: Network, eps: float | None, deadline: Deadline) -> Certificate:
+def _certified(net: Compiled, network: Network, eps: float | None, deadline: Deadline, head_size: int) -> Certificate:
     """What is proved about the layer that will be written, or an error if it is not enough."""
     known = net.certificate
     if known.claim.target is None:
@@ -180,6 +181,8 @@ def _certified(net: Compiled, network: Network, eps: float | None, deadline: Dea
         )
     proof = known.status is not Status.ESTIMATED
     claim = Claim.about(known.claim.target, network)
+    if proof:
+        refuse_overflow(network, claim.domain, head_size)
     effort = Effort(deadline)
     certificate = certify(claim, eps, norm=known.norm, proof=proof, seed=known.seed, effort=effort)
     if eps is not None and not certificate.bound <= eps:

@@ -18,7 +18,7 @@ from .compiled import Compiled
 from .constructions import Construction, Wish, candidates, for_one_token
 from .deadline import TIME_LIMIT, Deadline
 from .domain import OUTSIDE, Box, Outside, as_box
-from .errors import InputError, TimeLimitReached, ToleranceNotMet
+from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet
 from .kernels import allowance_for
 from .network import DTYPES, Network
 from .network.network import on_each_token
@@ -106,6 +106,8 @@ def compile(
         For anything that cannot be used.
     ToleranceNotMet
         If eps is out of reach, or not reached within the time limit, with the best result.
+    ProofFailed
+        If numbers of the network may overflow in the dtype, so that no bound on its error is possible.
 
     Examples
     --------
@@ -138,7 +140,7 @@ def pursue(theorems: list[Construction], goal: Target, ask: Request) -> Compiled
                 if ask.eps is None or result.certificate.bound <= ask.eps:
                     return replace(result, alternatives=queue.alternatives(attempt))
                 queue.waiting.append(_closer(ask.eps, ask, goal, attempt, result))
-            except ToleranceNotMet as miss:
+            except (ToleranceNotMet, ProofFailed) as miss:
                 queue.drop(attempt, miss)
     except TimeLimitReached as late:
         raise _late(ask, queue, late) from None
@@ -330,11 +332,14 @@ def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
     )
 
 
-def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet:
-    """The closest result, or what the cheapest construction would take."""
-    misses = [miss for _, miss in queue.dropped if miss]
+def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet | ProofFailed:
+    """The closest result, the reason why there is no proof, or what the cheapest construction would take."""
+    misses = [miss for _, miss in queue.dropped if isinstance(miss, ToleranceNotMet)]
     if misses:
         return min(misses, key=lambda miss: miss.best.certificate.bound if miss.best else math.inf)
+    for _, reason in queue.dropped:
+        if reason is not None:
+            return reason
     return _over_budget(ask, target, min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank))
 
 

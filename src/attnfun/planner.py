@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .constructions import Construction, Plan, Wish
 from .deadline import Deadline
-from .errors import ToleranceNotMet
+from .errors import ProofFailed, ToleranceNotMet
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Queue:
 
     def __init__(self, attempts: Iterable[Attempt], budget: int) -> None:
         self.waiting, self.budget = list(attempts), budget
-        self.dropped: list[tuple[Attempt, ToleranceNotMet | None]] = []
+        self.dropped: list[tuple[Attempt, ToleranceNotMet | ProofFailed | None]] = []
 
     def cheapest(self, deadline: Deadline) -> Attempt | None:
         """Take out the cheapest attempt, planned and within the budget; None if there is none left.
@@ -123,11 +123,11 @@ class Queue:
     @property
     def results(self) -> list[Compiled]:
         """All networks so far, none of which meets the tolerance."""
-        missed = [miss.best for _, miss in self.dropped if miss]
+        missed = [miss.best for _, miss in self.dropped if isinstance(miss, ToleranceNotMet)]
         return [result for result in (*missed, *(attempt.last for attempt in self.waiting)) if result is not None]
 
-    def drop(self, attempt: Attempt, miss: ToleranceNotMet) -> None:
-        """An attempt that cannot meet the tolerance."""
+    def drop(self, attempt: Attempt, miss: ToleranceNotMet | ProofFailed) -> None:
+        """An attempt that cannot meet the tolerance, or of which nothing can be proved."""
         self.dropped.append((attempt, miss))
 
     def alternatives(self, chosen: Attempt) -> tuple[Alternative, ...]:
@@ -148,5 +148,6 @@ def _verdict(attempt: Attempt, chosen: Attempt) -> str:
     return "more tokens" if attempt.rank > chosen.rank else "no better"
 
 
-def _reason(miss: ToleranceNotMet) -> str:
-    return f"missed, {miss.best.certificate.headline}" if miss.best else str(miss)
+def _reason(miss: ToleranceNotMet | ProofFailed) -> str:
+    best = miss.best if isinstance(miss, ToleranceNotMet) else None
+    return f"missed, {best.certificate.headline}" if best else str(miss)

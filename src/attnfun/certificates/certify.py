@@ -21,6 +21,7 @@ from ..targets.samples import mean_over_rows
 from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
 from .certificate import EDGE_ASSUMPTION, Certificate, Claim
 from .combined import bound_by_parts, refuse_values_outside
+from .overflow import refuse_overflow
 from .planes import bound_by_planes
 from .points import Floats, refuse_beaten
 from .rewriting import with_banks
@@ -68,6 +69,8 @@ def certify(
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")
+    if proof and target.status is not Status.ESTIMATED:
+        refuse_overflow(claim.network, claim.domain)
     effort = effort or Effort()
     with target.until(effort.deadline):
         found = _search(target, claim, norm, seed, effort.deadline)
@@ -95,6 +98,8 @@ def combine(claim: Claim) -> Certificate:
     estimated = Status.ESTIMATED in (part.status for part in claim.parts)
     if estimated:
         refuse_values_outside(claim, seed)
+    else:
+        refuse_overflow(claim.network, claim.domain)
     outcome = None if estimated else bound_by_parts(claim, target, norm)
     found = _search(target, claim, norm, seed, NEVER)
     return _issued(claim, target, outcome, found, None, norm, seed)

@@ -86,6 +86,8 @@ class Arithmetic:
     """Relative error of exp in the kernels we know (streaming kernels use a 20-ulp exp in float32)."""
     tiny: float
     """Numbers below this may be flushed to zero."""
+    largest: float
+    """The largest finite number; no number that a network computes may exceed it (`overflow.py`)."""
 
     @property
     def grain(self) -> float:
@@ -103,9 +105,9 @@ class Arithmetic:
 
 
 ARITHMETIC = {
-    "float64": Arithmetic("float64", unit=2.0**-53, store=0.0, exp_error=16 * 2.0**-53, tiny=2.0**-1020),
-    "float32": Arithmetic("float32", unit=2.0**-24, store=0.0, exp_error=40 * 2.0**-24, tiny=2.0**-125),
-    "bfloat16": Arithmetic("bfloat16", unit=2.0**-24, store=2.0**-8, exp_error=40 * 2.0**-24, tiny=2.0**-125),
+    "float64": Arithmetic("float64", 2.0**-53, 0.0, 16 * 2.0**-53, 2.0**-1020, (2 - 2.0**-52) * 2.0**1023),
+    "float32": Arithmetic("float32", 2.0**-24, 0.0, 40 * 2.0**-24, 2.0**-125, (2 - 2.0**-23) * 2.0**127),
+    "bfloat16": Arithmetic("bfloat16", 2.0**-24, 2.0**-8, 40 * 2.0**-24, 2.0**-125, (2 - 2.0**-7) * 2.0**127),
 }
 
 
