@@ -22,6 +22,7 @@ from attnfun.interval import Interval, directed
 from attnfun.network import Attention
 from attnfun.network.reference import run
 from attnfun.targets import Expression
+from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.certificates.certify")
 
@@ -147,3 +148,13 @@ def test_overflow_is_refused(monkeypatch):
     assert bound_error(target, loud, None, most=100).bound < 2.0**127
     monkeypatch.setattr(overflow, "_refuse", lambda met, arithmetic, where: None)
     refuse_overflow(loud, net.domain)
+
+
+def test_computed_values_of_tokens_out_of_play(monkeypatch):
+    network, points = cancelling_head(), np.linspace(-1, 1, 5)
+    errors, bound = computed_and_bound(network, points)
+    assert (errors <= bound).all()
+    known = heads.Column
+    monkeypatch.setattr(heads, "Column", lambda **sizes: known(**{**sizes, "value_off_elsewhere": 0.0}))
+    errors, bound = computed_and_bound(network, points)
+    assert (errors > bound).any()

@@ -16,7 +16,7 @@ from attnfun.certificates.rewriting import with_banks
 from attnfun.certificates.rounding import ARITHMETIC, OWN, linear_error
 from attnfun.constructions.heads import Head, assembled
 from attnfun.interval import Interval
-from attnfun.network import Network
+from attnfun.network import Attention, Network
 from attnfun.network.layers import scaling_roundings, stock_size
 from attnfun.network.network import rounded
 
@@ -86,6 +86,43 @@ def test_heads_in_float32_stay_within_the_bound_at_every_point(seed):
         stock = to_torch(network, (1,), ())(torch.tensor(batch)).numpy().reshape(-1)
     for values in (run(network, batch[:, :, None]).reshape(-1), stock):
         assert (np.abs(values - truth) <= bound + 1e-12 * np.abs(truth).max()).all()
+
+
+def cancelling_head() -> Network:
+    """A float32 head whose last token has a score of -62 and a value of 0, computed from the left as -2^88."""
+    memory = np.zeros((3, 6))  # (M, [key | value | four terms])
+    memory[:, 0], memory[:, 1] = (0.0, 0.25, -62.0), (1.0, -1.0, 0.0)
+    memory[2, 2:] = 2.0**115, 2.0**88, -(2.0**115), -(2.0**88)
+    value = np.ones((1, 6, 1))
+    value[0, 0] = 0.0
+    head = Attention.of(
+        np.zeros((1, 1, 1)), np.eye(6, 1)[None], value, np.ones((1, 1, 1)), memory, query_bias=np.ones((1, 1))
+    )
+    return Network((head,), 1, "float32")
+
+
+def computed_and_bound(network: Network, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of the network in its dtype, in NumPy and in PyTorch, (2, B), and what is proved of them, (B,)."""
+    import torch
+
+    from attnfun.backends.numpy import run
+    from attnfun.backends.torch import to_torch
+
+    encloser = Encloser(network)
+    focus = tuple(layer.take(np.zeros(len(points), dtype=np.int64)) for layer in encloser.start())
+    for _ in range(2):  # tokens that were dropped are out of play
+        region, focus = encloser(Interval(points.reshape(-1, 1, 1)), focus)
+    truth = run(replace(network, dtype="float64"), points.reshape(-1, 1, 1)).reshape(-1)
+    with torch.no_grad():
+        stock = to_torch(network, (1,), ())(torch.tensor(points[:, None]).to(getattr(torch, network.dtype)))
+    values = np.stack([run(network, points.reshape(-1, 1, 1)).reshape(-1), stock.double().numpy().reshape(-1)])
+    return np.abs(values - truth), region.error[:, 0, 0, OWN]
+
+
+def test_values_out_of_play_count_as_they_are_computed():
+    errors, bound = computed_and_bound(cancelling_head(), np.linspace(-1, 1, 5))
+    assert errors.max() > 0.1
+    assert (errors <= bound).all()
 
 
 def test_stock_attention_scales_exactly_where_the_proof_says_so():

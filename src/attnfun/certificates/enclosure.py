@@ -150,6 +150,7 @@ def _(layer: Softmax, region: Region, arithmetic: Arithmetic) -> Region:
         np.expm1(np.minimum(score_doubt(part, part, layer.width, arithmetic) + behind, MOST_DOUBT))
         for part in (off, own)
     )
-    column = Column(drawn, drawn_own, zero + 1, zero + 1, zero, 1.0)
+    exact = np.zeros((*zero.shape, 2))
+    column = Column(drawn, drawn_own, zero + 1, zero + 1, zero, zero, 1.0, exact, 0.0)
     columns = [head_error(sizes, column, arithmetic) for _ in units]
     return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

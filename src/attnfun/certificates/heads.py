@@ -16,7 +16,8 @@ shrink as boxes are cut, so the work per box is that of a few tokens, whatever N
 
 The same goes for the weights that the deployed network computes, with a tail of its own: with ζ from `rounding.py` for
 the dropped token and for the kept one, the exponent of token j is `-(1 - u') g_j + ζ_j + ζ` at most. So steep tokens,
-whose scores are far off and far behind, cost nothing where they do not matter.
+whose scores are far off and far behind, cost nothing where they do not matter. Their values as computed may lie far
+beyond the real ones (sums that cancel): they count with the computed share of all tokens out of play.
 """
 
 from __future__ import annotations
@@ -226,6 +227,7 @@ class _Keys:
             most_weight = heavy / (light.sum(axis=2, keepdims=True) * (1 - 1e-12)) * (1 + 1e-12)
         most_weight = np.where(present, np.minimum(most_weight, 1.0), 0.0)  # (B, n, T')
         core = present & ~(most_weight <= arithmetic.unit)
+        light_weights = np.where(core, 0.0, most_weight)  # (B, n, T')
         off, own = (np.where(present, part, 0.0) for part in (self.off, self.own))  # (B, n, T')
         sizes = HeadSizes(
             off=off.max(axis=2),
@@ -249,11 +251,21 @@ class _Keys:
             distances = apart, *(apart * doubt for doubt in doubts)
             spread, drawn, drawn_own = (largest_average(light, heavy, far) * (1 + 1e-12) for far in distances)
             size = np.maximum(np.abs(lower), np.abs(upper))
-            lightest = np.where(core, 0.0, most_weight * (2 * size[..., None] + apart)).sum(axis=2) * (1 + 1e-12)
-            osc = float(max(most, high.max()) - min(least, low.min()))
+            lightest = (light_weights * (2 * size[..., None] + apart)).sum(axis=2) * (1 + 1e-12)
+            known = Column(
+                drawn=drawn,
+                drawn_own=drawn_own,
+                spread=spread,
+                average=size,
+                light=lightest,
+                light_weight=light_weights.sum(axis=2) * (1 + 1e-12),
+                osc=float(max(most, high.max()) - min(least, low.min())),
+                value_off=np.broadcast_to(self.value_error[:, None, column], (*size.shape, 2)),
+                value_off_elsewhere=float(bank.value_error[:, column].max()),
+            )
             ends.append(Interval(lower, upper))
-            errors.append(head_error(sizes, Column(drawn, drawn_own, spread, size, lightest, osc), arithmetic))
-        return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2) + self.value_error[:, None]
+            errors.append(head_error(sizes, known, arithmetic))
+        return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2)
 
 
 def _lifted(average: Floats, tail: Floats, extreme: float) -> Floats:

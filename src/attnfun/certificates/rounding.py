@@ -24,27 +24,38 @@ so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unn
 η the same with Ā, the largest A_j, in place of A_j. (A_j: a score is a sum of products; stock attention may scale
 queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`.)
 
-With w the true weights and `D_j >= |v_j - y|` the error of the average is at most [T 10.2]
+**Lemma** [T 10.2]. Let w be the true weights of the tokens in play, y their average and `D_j >= |v_j - y|`. If their computed
+unnormalised weights are the true ones times `e^{θ_j}` with |θ_j| <= η_j, the average ŷ under the computed weights ŵ is
+off by at most `Σ_j w_j (e^{η_j} - 1) D_j / r`, and `Σ_j ŵ_j D_j <= Σ_j w_j e^{η_j} D_j / r`, for any
+`0 < r <= Σ_j w_j e^{-η_j}`.
 
-    Σ_j w_j (e^{η_j} - 1) D_j / (1 - Σ_j w_j (1 - e^{-η_j})).
+*Proof.* `ŷ - y = Σ_j w_j e^{θ_j} (v_j - y) / Σ_j w_j e^{θ_j}`. The denominator is at least r, and in the numerator
+`e^{θ_j}` may be replaced by `e^{θ_j} - 1`, because `Σ_j w_j (v_j - y) = 0`; `ŵ_j <= w_j e^{η_j} / r`. ∎
 
-In the denominator the terms `u' t_j` average to at most u' log N (entropy: with `Z = Σ e^{-t_j} >= 1` and
-w_j = e^{-t_j}/Z, `Σ_j w_j t_j <= log N`). Let Δ be the largest average of D over the tokens in play, Γ that of
-`(e^{η_j} - 1) D_j` (heavy tokens count most, and their scores are the smaller ones) and osc the spread of all values.
+`r = 1 - η - u' log N` will do: `e^{-η_j} >= 1 - η_j`, and the terms `u' t_j` average to at most u' log N (entropy: with
+`Z = Σ e^{-t_j} >= 1` and w_j = e^{-t_j}/Z, `Σ_j w_j t_j <= log N`). Where r <= 1/4, only `D_j <= osc` is used, osc the
+spread of all values. Let Δ be the largest average of D over the tokens in play and Γ that of `(e^{η_j} - 1) D_j` (heavy
+tokens count most, and their scores are the smaller ones). Under the computed weights, D then averages to at most
+
+    Δ̂ = min((Δ + Γ) / r, osc),     or osc where r <= 1/4.
+
 Tokens no longer in play take a share of at most τ of the real average and τ̂ of the computed one (`heads.py`), so they
-add at most (τ + τ̂) osc. Of the tokens in play, K are core to the sums and the others have weights w_j with
-`Σ w_j (2|y| + D_j) <= σ`; computed weights are at most `e^η / r` times the real ones, r the denominator above.
-The error is at most
+add at most (τ + τ̂) osc. Values are computed themselves: those in play are off by at most δ, all others by δ'. So the
+average of |v̂_j| over the tokens in play is at most `M = |y| + Δ̂ + δ`, over all at most `M' = M + min(τ̂, 1) (osc + δ')`.
+Of the tokens in play, K are core to the sums and the others have weights w_j with `Σ w_j (2|y| + D_j) <= σ` and
+`Σ w_j <= π`; they cost at most their sizes, `|v̂_j| + M'` each. The error is at most
 
-    Γ / r + (τ + τ̂) osc                         with r = 1 - η - u' log N               (weights)
-    + 1.01 (2K + 2B + 1) u (|y| + Δ + ...) + 1.02 σ e^η / r                             (sums in play)
-    + min(2.1 τ̂, 2.02 N u) (|y| + osc + ...)                                           (sums over the others)
-    + 2N tiny (1 + max|v|)                                                              (underflow),
+    Γ / r + (τ + τ̂) osc                                                                (weights)
+    + δ + min(τ̂, 1) δ'                                                                 (values)
+    + 1.01 (2K + 2B + 1) u M + 1.02 (σ + 2 π (M' - |y|)) e^η / r                         (sums in play)
+    + min(2.1 τ̂, 2.02 N u) (M' + osc + δ')                                             (sums over the others)
+    + 2N tiny (1 + M' + osc + δ')                                                       (underflow),
 
 where 2K + 2B + 1 are one rounding of products and K - 1 sums above, K - 1 sums below, a reciprocal and a product with
-it, two products for each further block, and two to spare. All tokens in play may be core, too.
+it, two products for each further block, and two to spare. All tokens in play may be core, too. The first line is never
+more than osc.
 
-and never more than osc plus the errors of the sums.
+**Hypotheses.** No number overflows (`overflow.py`), `N u <= 0.005`, and what `Arithmetic.assumption` says.
 
 **bfloat16.** Kernels add in float32 but round what they store: projections, scaled queries and keys, scores, weights
 and results. Each of these costs its own unit 2⁻⁸ on top; weights rounded after normalisation no longer add up to
@@ -138,6 +149,7 @@ def with_sum(error: Floats, size: Floats, roundings: Integers | Floats, arithmet
     """Add the error of so many roundings of numbers no larger than `size`, (..., m)."""
     count = np.where(roundings > 0, roundings * arithmetic.unit + STORED * arithmetic.store, 0.0)
     added = 1.01 * count * (size + error.sum(axis=-1)) + (roundings > 0) * (roundings + 1) * arithmetic.tiny
+    added = np.where(roundings * arithmetic.unit > MOST_ROUNDINGS, np.inf, added)
     return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
 
 
@@ -179,7 +191,13 @@ class Column:
     """|y|."""
     light: Floats
     """σ."""
+    light_weight: Floats
+    """π."""
     osc: float
+    value_off: Floats
+    """δ, by the input and by rounding, (B, n, 2)."""
+    value_off_elsewhere: float
+    """δ'."""
 
 
 def head_error(sizes: HeadSizes, column: Column, arithmetic: Arithmetic) -> Floats:
@@ -201,12 +219,19 @@ def head_error(sizes: HeadSizes, column: Column, arithmetic: Arithmetic) -> Floa
     weights, eta, room = by_weights(sizes.off, column.drawn)
     own, *_ = by_weights(sizes.own, column.drawn_own)
     fine, room = room > 0.25, np.maximum(room, 0.25)
-    largest = column.average + column.spread + weights
-    roundings = 1.01 * unit * (2 * np.stack([sizes.core, sizes.in_play]) + 2 * blocks + 1)
-    few, all_ = roundings * largest  # core tokens only, or all
-    sums = np.where(fine, np.minimum(few + 1.02 * column.light * (1.01 + eta) / room**2, all_), all_)
+    elsewhere = np.minimum(sizes.computed_tail, 1.0)
+    farthest = osc + column.value_off_elsewhere
+    apart = np.where(fine, np.minimum((column.spread + column.drawn) / room, osc), osc)
+    largest = column.average + apart + column.value_off.sum(axis=-1)  # M
+    whole = largest + elsewhere * farthest  # M'
+    light = column.light + 2 * column.light_weight * (whole - column.average)
+    few, all_ = (
+        1.01 * unit * (2 * np.stack([sizes.core, sizes.in_play]) + 2 * blocks + 1) * largest
+    )  # core only, or all
+    sums = np.where(fine, np.minimum(few + 1.02 * light * (1.01 + eta) / room**2, all_), all_)
     every = 2.02 * sizes.keys * unit
-    sums = sums + np.where(fine, np.minimum(2.1 * sizes.computed_tail, every), every) * (largest + osc)
-    sums = sums + (STORED + 1) * 1.01 * arithmetic.store * (largest + sizes.tail * osc)
-    sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + largest + osc)
-    return np.stack([np.maximum(weights - own, 0.0), own + sums], axis=-1)
+    sums = sums + np.where(fine, np.minimum(2.1 * sizes.computed_tail, every), every) * (whole + farthest)
+    sums = sums + (STORED + 1) * 1.01 * arithmetic.store * whole
+    sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + whole + farthest)
+    sums = sums + elsewhere * column.value_off_elsewhere
+    return np.stack([np.maximum(weights - own, 0.0), own + sums], axis=-1) + column.value_off
