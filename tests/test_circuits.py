@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attnfun as af
+from attnfun.backends.numpy import run
+from attnfun.certificates import wiring
+from attnfun.certificates.wiring import bound_by_circuit
 from attnfun.domain import as_box
 from attnfun.interval import Interval
 from attnfun.targets.composites import Composite, OneVariable
@@ -103,8 +108,6 @@ def test_a_circuit_is_stock_layers_from_end_to_end():
 
 
 def test_a_changed_weight_is_noticed():
-    from dataclasses import replace
-
     net = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-6, construction="circuit")
     layers = list(net.network.layers)
     memory = layers[1].memory.copy()
@@ -113,6 +116,49 @@ def test_a_changed_weight_is_noticed():
     claim = replace(net.certificate.claim, network=replace(net.network, layers=tuple(layers)))
     with pytest.raises(af.AttnfunError):
         replace(net.certificate, claim=claim).recheck()
+
+
+@pytest.fixture(scope="module")
+def two_squares() -> af.Compiled:
+    return af.compile("x**2 + y**2", {"x": (-1, 1), "y": (-1, 1)}, 0.05, construction="circuit", dtype="float32")
+
+
+def test_heads_with_equal_keys_made_of_other_factors_are_not_one_head(two_squares):
+    """The second head adds 2^23 to its keys and subtracts it again: nothing in real arithmetic, a lot in float32."""
+    layers, place = list(two_squares.network.layers), 1
+    layer = replace(layers[place], memory=np.round(layers[place].memory * 2.0**16) / 2.0**16)  # sums are exact
+    assert layer.heads == 2
+    assert np.array_equal(layer.keys()[0], layer.keys()[1])
+    far = np.tile([2.0**23, -(2.0**23)], (len(layer.memory), 1))
+    memory = np.hstack([far[:, :1], layer.memory, far[:, 1:]])  # (M, 1 + e + 1)
+    key, value = (np.pad(part, [(0, 0), (1, 1), (0, 0)]) for part in (layer.key, layer.value))
+    key[1, [0, -1]] = 1.0
+    layers[place] = replace(layer, memory=memory, key=key, value=value)
+    network = replace(two_squares.network, layers=tuple(layers))
+    assert np.array_equal(network.layers[place].keys()[0], network.layers[place].keys()[1])
+    points = np.stack([np.zeros(41), np.linspace(-1, 1, 41)], axis=1)
+    true = np.abs(run(network, points[:, None]).ravel().astype(np.float64) - (points**2).sum(axis=1)).max()
+    target = two_squares.certificate.claim.target
+    assert target is not None
+    plain = replace(network, layers=(*layers[:place], layer, *layers[place + 1 :]))
+    assert bound_by_circuit(target, plain, None).bound < true <= bound_by_circuit(target, network, None).bound
+
+
+def test_the_rounding_part_of_a_circuit_holds_alone_where_the_input_is_exact(monkeypatch):
+    """Near 0 a square root has a modulus that is not additive: what the input adds must not be taken from rounding."""
+    net = af.compile("sqrt(x + y)", {"x": (0, 1), "y": (0, 1)}, 0.1, construction="circuit", dtype="float32")
+    target = net.certificate.claim.target
+    assert target is not None
+    parts = bound_by_circuit(target, net.network, 0.1).parts
+    first = wiring.initial_state
+
+    def exact(circuit, network):
+        state = first(circuit, network)
+        return replace(state, error=np.zeros_like(state.error))
+
+    monkeypatch.setattr(wiring, "initial_state", exact)
+    alone = bound_by_circuit(target, net.network, 0.1).parts
+    assert parts["rounding"] >= alone["rounding"] * (1 - 1e-3)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ for bit; there every part computes what it computes alone, so what is proved of 
   ω the modulus of continuity of g on the range of f widened by e (`targets/continuity.py`), and e_2 without what
   rounding the input costs: `net_1(x)` is what net_2 reads.
 
-The construction part is the same in real arithmetic; what ω adds for the errors by the input and by rounding is
-counted with those.
+The construction part is the same in real arithmetic. The parts of e are counted in an order in which each holds where
+the later ones are absent, because ω need not be additive: with c, r, i for construction, rounding and input, ω(c)
+belongs to the construction, `ω(c + r) - ω(c)` to rounding and `ω(e) - ω(c + r)` to the input. So construction and
+rounding together hold where the input is exact, as they must where the composition is the outer part of another one.
 """
 
 from __future__ import annotations
@@ -128,14 +130,16 @@ def _through(outer: Certificate, inner: Certificate) -> Floats:
         reach = reach_of(inner)  # closer, whether or not it lies in the domain: for the words
         if not _inside(reach, domain):
             raise outside(domain, reach, "proved")
-    moved = np.stack([errors[:, 0], errors[:, 0] + errors[:, 1], errors[:, -1]])  # (3, k)
+    rounded = np.minimum(above(errors[:, 0] + errors[:, 2]), errors[:, -1])  # where the input is exact, (k,)
+    moved = np.stack([errors[:, 0], rounded, errors[:, -1]])  # (3, k)
     if outer.claim.target is None:
         raise InputError("a combined network needs the functions of its parts", got=repr(outer.claim.description))
-    exact, with_input, deployed = modulus(outer.claim.target, reach, moved)  # (m,) each
+    exact, by_rounding, deployed = modulus(outer.claim.target, reach, moved)  # (m,) each
+    by_rounding = np.maximum(by_rounding, exact)
     own = errors_of(outer)  # (m, 4)
-    construction, rounding = own[:, 0] + exact, own[:, 2] + np.maximum(deployed - np.maximum(exact, with_input), 0.0)
+    construction, rounding = own[:, 0] + exact, own[:, 2] + by_rounding - exact
     total = np.minimum(own[:, -1], own[:, 0] + own[:, 2]) + deployed
-    return np.stack([construction, np.maximum(with_input - exact, 0.0), rounding, total], axis=1) * (1 + 1e-12)
+    return np.stack([construction, np.maximum(deployed - by_rounding, 0.0), rounding, total], axis=1) * (1 + 1e-12)
 
 
 def _inside(reach: Interval, domain: Box) -> bool:

@@ -9,6 +9,10 @@ act on forms. A head whose bank reads one feature u is matched with the unit who
   [low - e, high + e], and its rounding error ρ; where φ is not defined beyond low or high, `φ(clip(u - c))` is taken;
 - so the head is within `ε + ρ + ω(e)` of the atom, ω the modulus of continuity of φ.
 
+Here `e = a + r + i`: what the argument is off in real arithmetic, by rounding, and by the input. ω need not be additive
+(for a square root `ω(r) > ω(a + r + i) - ω(a + i)`), so the parts are counted in an order in which each holds where the
+later ones are absent: ω(a) belongs to the construction, `ω(a + r) - ω(a)` to rounding, `ω(e) - ω(a + r)` to the input.
+
 Rectifier heads are read as fans (`structure.py`). At the end the network's outputs and the formula's are forms of the
 same atoms. Nothing is taken from the construction: a wrong weight makes ε large, never the bound wrong.
 
@@ -17,7 +21,7 @@ Equal heads on equal ranges are proved once. Cost: one proof in one variable for
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import inf, nextafter
 from typing import Any
 
@@ -35,7 +39,7 @@ from ..targets import Target, Unanswerable
 from ..targets.circuits import Circuit, Unit
 from ..targets.composites import Composite, OneVariable, cells
 from .branch_and_bound import Outcome, bound_error
-from .rounding import ARITHMETIC, Arithmetic, linear_error, with_sum
+from .rounding import ARITHMETIC, OWN, Arithmetic, linear_error, with_sum
 from .structure import State, follow, initial_state
 
 Floats = npt.NDArray[np.float64]
@@ -138,15 +142,13 @@ class _Walk:
         if not np.isfinite(total):
             raise Unanswerable
         proof = self.prove(bank, unit, shift, total)
-        exact, moved, deployed = (
-            self.circuit.units[unit].modulus(distance) for distance in (apart, float(off[0]), total)
+        exact, rounded, deployed = (
+            self.circuit.units[unit].modulus(distance) for distance in (apart, apart + float(off[OWN]), total)
         )
-        construction = proof.distance + exact
-        rest = max(deployed - exact, 0.0)
-        moved = min(moved, rest)
         atom = np.eye(1, len(self.circuit.frame.lo), 1 + self.circuit.inputs + unit)[0]
-        value = Forms(atom, np.array(construction), self.circuit.frame)
-        return value, np.array([moved, rest - moved + proof.rounding])
+        value = Forms(atom, np.array(proof.distance + exact), self.circuit.frame)
+        own = max(rounded - exact, 0.0)
+        return value, np.array([max(deployed - exact - own, 0.0), own + proof.rounding]) * (1 + 4 * ULP)
 
     def match(self, bank: Network, form: Forms) -> tuple[int, float, float]:
         """The unit that a bank imitates at a form, the shift of its argument, and how far that argument is off."""
@@ -173,8 +175,7 @@ class _Walk:
     def prove(self, bank: Network, number: int, shift: float, off: float) -> _Proof:
         """The distance of a bank from its unit, on the range of the unit's argument and `off` beyond."""
         unit = self.circuit.units[number]
-        scaling, arrays = _numbers(bank)
-        key = (unit.function, unit.low, unit.high, shift, off, scaling, *(array.tobytes() for array in arrays))
+        key = (unit.function, unit.low, unit.high, shift, off, *_stored(bank))
         if key not in self.proofs:
             claim = _claim(unit, shift, off)
             largest = float(np.abs(bank.attention[0].values()).max())
@@ -215,6 +216,8 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
     return Network((replace(head, scaling=scaling_roundings(layer)),), 1, dtype)
 
 
-def _numbers(bank: Network) -> tuple[int, list[Floats]]:
+def _stored(bank: Network) -> list[Any]:
+    """Every number of a bank as it is stored: rounding depends on the factors of keys and values, not on products."""
     (layer,) = bank.attention
-    return layer.scaling, [layer.query, layer.query_bias, layer.keys(), layer.values()]
+    stored = (getattr(layer, part.name) for part in fields(layer))
+    return [(part.shape, part.tobytes()) if isinstance(part, np.ndarray) else part for part in stored]
