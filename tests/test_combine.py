@@ -11,9 +11,12 @@ import torch
 
 import attnfun as af
 from attnfun.backends.numpy import run
+from attnfun.backends.torch import to_torch
+from attnfun.certificates.combined import _through
 from attnfun.interval import Interval
-from attnfun.network import Affine, Network, Softmax
-from attnfun.network.joining import Move, fused, in_series, side_by_side
+from attnfun.network import Affine, Attention, Network, Softmax
+from attnfun.network.joining import Move, carrying, fused, in_series, side_by_side
+from attnfun.network.layers import scaling_roundings, stock_size
 from attnfun.targets import Expression
 from attnfun.targets.continuity import modulus, range_of
 from cases import branching
@@ -161,6 +164,29 @@ def test_a_kink_of_the_outer_function_costs_its_slope_only():
     net, inner = line("abs(x - 0.3)", -1.1, 1.1)(line("sin(3*x)")), line("sin(3*x)")
     assert net.certificate.bound <= 1.1 * inner.certificate.bound + line("abs(x - 0.3)", -1.1, 1.1).certificate.bound
     assert worst(net, lambda x: np.abs(np.sin(3 * x) - 0.3)) <= net.certificate.bound
+
+
+def test_rounding_of_a_composition_holds_alone_where_the_input_is_exact():
+    """A composition that is the outer part of another reads exact values: then its input costs nothing."""
+    outer = af.compile("sqrt(abs(u))", {"u": (-1, 1)}, 0.2, construction="cross").certificate
+    known = af.compile("0.9*x", LINE, 0.2, construction="cross").certificate
+    parts = {"construction": 1e-9, "input": 1e-4, "rounding": 1e-4}
+    inner = replace(known, parts=parts, bound=3e-4)
+    exact = replace(inner, parts={**parts, "input": 0.0}, bound=sum(parts.values()) - 1e-4)
+    ((construction, _, rounding, _),) = _through(outer, inner)
+    ((*_, total),) = _through(outer, exact)
+    assert construction + rounding >= total * (1 - 1e-6)
+
+
+def test_a_joined_layer_scales_its_scores_as_exactly_as_alone():
+    """Carried features must not lead to heads of another size, by whose root scores are divided less exactly."""
+    for layer in (RANDOM["cross"].layers[0], RANDOM["many heads"].layers[0], line("sin(3*x)").network.attention[0]):
+        for count in (1, 20, 300):
+            wide = next(new for new in carrying([layer], count) if isinstance(new, Attention))
+            assert scaling_roundings(wide) == scaling_roundings(layer)
+    joined = side_by_side([line("sin(3*x)").network] * 20)
+    sizes = {part.attention.head_dim for part in to_torch(joined, (), (20,)).layers if hasattr(part, "attention")}
+    assert sizes == {stock_size(line("sin(3*x)").network.attention[0])} == {16}
 
 
 def test_statuses_are_the_weakest_of_the_parts():

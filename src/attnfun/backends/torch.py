@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import MissingExtra
 from ..network import Affine, Attention, Network, Softmax
-from ..network.layers import stock_size
+from ..network.layers import stock_heads, stock_size
 from .dense import Planned, check_size, describe, mixing, planned
 
 try:
@@ -114,20 +114,21 @@ def _(layer: Affine, length: int) -> Part:
 
 @translate.register
 def _(layer: Attention, length: int) -> Part:
-    heads, features = layer.heads, layer.memory.shape[1]
-    size = stock_size(layer)
+    heads, size, features = stock_heads(layer), stock_size(layer), layer.memory.shape[1]
     embed = heads * size
     scale = float(isqrt(size))  # exact: a power of two
-    query = Planned((embed, embed), partial(_stack, layer.query * scale, size, embed))
-    key = Planned((embed, features), partial(_stack, layer.key, size, features))
-    value = Planned((embed, features), partial(_stack, layer.value, size, features))
-    biases = [_stack_bias(b, size) for b in (layer.query_bias * scale, layer.key_bias, layer.value_bias)]  # (E,) each
+    query = Planned((embed, embed), partial(_stack, layer.query * scale, heads, size, embed))
+    key = Planned((embed, features), partial(_stack, layer.key, heads, size, features))
+    value = Planned((embed, features), partial(_stack, layer.value, heads, size, features))
+    biases = [
+        _stack_bias(b, heads, size) for b in (layer.query_bias * scale, layer.key_bias, layer.value_bias)
+    ]  # (E,) each
     output_bias = np.zeros(embed)
     output_bias[: layer.width_out] = layer.output_bias
     weights = {
         "memory": planned(layer.memory),
         "attention.in_proj_bias": planned(np.concatenate(biases)),
-        "attention.out_proj.weight": Planned((embed, embed), partial(_stack_output, layer.output, size, embed)),
+        "attention.out_proj.weight": Planned((embed, embed), partial(_stack_output, layer.output, heads, size)),
         "attention.out_proj.bias": planned(output_bias),
     }
     if features == embed:  # stock attention then keeps the three in one
@@ -145,24 +146,24 @@ def _(layer: Softmax, length: int) -> Part:
     return Part({"kind": "softmax"}, {})
 
 
-def _stack(weight: Array, size: int, width: int) -> Array:
-    """Per-head projections (H, d, k) as one stock matrix (H * size, width), zeros in the padding."""
-    heads, rows, columns = weight.shape
+def _stack(weight: Array, heads: int, size: int, width: int) -> Array:
+    """Per-head projections (H, d, k) as one stock matrix (heads * size, width), zeros in the padding."""
+    own, rows, columns = weight.shape
     out = np.zeros((heads, size, width))
-    out[:, :columns, :rows] = weight.transpose(0, 2, 1)
+    out[:own, :columns, :rows] = weight.transpose(0, 2, 1)
     return out.reshape(heads * size, width)
 
 
-def _stack_bias(bias: Array, size: int) -> Array:
-    """Per-head biases (H, k) as one stock vector (H * size,)."""
-    out = np.zeros((len(bias), size))
-    out[:, : bias.shape[1]] = bias
+def _stack_bias(bias: Array, heads: int, size: int) -> Array:
+    """Per-head biases (H, k) as one stock vector (heads * size,)."""
+    out = np.zeros((heads, size))
+    out[: len(bias), : bias.shape[1]] = bias
     return out.ravel()
 
 
-def _stack_output(output: Array, size: int, embed: int) -> Array:
-    """Per-head output matrices (H, v, o) as one stock matrix (E, E)."""
-    heads, values, width = output.shape
-    out = np.zeros((embed, heads, size))
-    out[:width, :, :values] = output.transpose(2, 0, 1)
-    return out.reshape(embed, embed)
+def _stack_output(output: Array, heads: int, size: int) -> Array:
+    """Per-head output matrices (H, v, o) as one stock matrix (E, E), E = heads * size."""
+    own, values, width = output.shape
+    out = np.zeros((heads * size, heads, size))
+    out[:width, :own, :values] = output.transpose(2, 0, 1)
+    return out.reshape(heads * size, heads * size)

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..network import Affine, Attention, Network, Softmax
-from ..network.layers import Layer, scaling_roundings
+from ..network.layers import Layer
 
 
 def with_banks(network: Network) -> Network:
@@ -45,5 +45,4 @@ def _as_bank(scores: Attention, values: Affine) -> list[Layer]:
         memory=memory,
     )
     behind = Affine(np.eye(outputs)[None], values.constant, values.left)
-    scaling = scaling_roundings(scores)  # with another output map, heads of stock attention may have another size
-    return [replace(scores, output=joined, output_bias=np.zeros(size), scaling=scaling), bank, behind]
+    return [replace(scores, output=joined, output_bias=np.zeros(size)), bank, behind]

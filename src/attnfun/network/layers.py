@@ -356,17 +356,23 @@ MOST_FEATURES = 1024
 
 
 def stock_size(layer: Attention) -> int:
-    """Features of one head of stock multi-head attention that holds the layer's keys, values, inputs and outputs.
+    """Features of one head of stock multi-head attention that holds the layer's keys and values.
 
     Stock attention divides scores by the root of this size s, some kernels after multiplying queries and keys by
-    `s^(-1/4)` each. For s = 16 both are exact; any other power of four makes the first exact.
+    `s^(-1/4)` each. For s = 1 and s = 16 both are exact; any other power of four makes the first exact. Which it is
+    depends on nothing but the heads, so a layer scales no less exactly where it carries further features. (Heads of one
+    feature become heads of 16 where few of them would have to hold many features.)
     """
-    heads = layer.heads
-    needed = max(layer.key.shape[2], layer.value.shape[2], -(-layer.width_in // heads), -(-layer.width_out // heads))
     size = 1
-    while size < needed:
+    while size < max(layer.key.shape[2], layer.value.shape[2]):
         size *= 4
-    return EXACT if 1 < size <= EXACT and heads * EXACT <= MOST_FEATURES else size
+    narrow = size > 1 or layer.heads < max(layer.width_in, layer.width_out)
+    return EXACT if narrow and size <= EXACT and layer.heads * EXACT <= MOST_FEATURES else size
+
+
+def stock_heads(layer: Attention) -> int:
+    """Heads of that size that also hold the layer's inputs and outputs; those beyond the layer's own are silent."""
+    return max(layer.heads, -(-max(layer.width_in, layer.width_out) // stock_size(layer)))
 
 
 def scaling_roundings(layer: Attention) -> int:

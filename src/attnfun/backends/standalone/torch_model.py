@@ -6,7 +6,7 @@ points. Points must be of the module's dtype. What is proved about it is in `mod
 not check that points lie in the domain.
 
 Stock attention divides scores by √(head size). Head sizes are powers of four, so that the factor is a power of two,
-which the query weights absorb exactly. Padded features are zeros and add nothing to any sum.
+which the query weights absorb exactly. Padded features and heads are zeros and add nothing to any sum.
 """
 
 from __future__ import annotations
