@@ -1,7 +1,7 @@
 """No number that a network computes may exceed the largest one of its format: a hypothesis of every bound on rounding.
 
 Follow upper bounds on the absolute values of all features through the network, over the whole domain. What a layer
-computes on its way to its output, in any order of summation, in any kernel, is bounded too:
+computes on its way to its output, in any order of summation, in any kernel, is bounded too [T 10.4]:
 
 - partial sums of `x W + b` by `Σ_i |x_i| |W_i| + |b|`;
 - scores by `√s Σ_i |q_i| |k_i|`: stock attention stores queries times √s, s the size of a head, and some kernels divide

@@ -24,9 +24,9 @@ so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unn
 η the same with Ā, the largest A_j, in place of A_j. (A_j: a score is a sum of products; stock attention may scale
 queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`.)
 
-**Lemma** [T 10.2]. Let w be the true weights of the tokens in play, y their average and `D_j >= |v_j - y|`. If their computed
-unnormalised weights are the true ones times `e^{θ_j}` with |θ_j| <= η_j, the average ŷ under the computed weights ŵ is
-off by at most `Σ_j w_j (e^{η_j} - 1) D_j / r`, and `Σ_j ŵ_j D_j <= Σ_j w_j e^{η_j} D_j / r`, for any
+**Lemma** [T 10.2]. Let w be the true weights of the tokens in play, y their average and `D_j >= |v_j - y|`. If their
+computed unnormalised weights are the true ones times `e^{θ_j}` with |θ_j| <= η_j, the average ŷ under the computed
+weights ŵ is off by at most `Σ_j w_j (e^{η_j} - 1) D_j / r`, and `Σ_j ŵ_j D_j <= Σ_j w_j e^{η_j} D_j / r`, for any
 `0 < r <= Σ_j w_j e^{-η_j}`.
 
 *Proof.* `ŷ - y = Σ_j w_j e^{θ_j} (v_j - y) / Σ_j w_j e^{θ_j}`. The denominator is at least r, and in the numerator
