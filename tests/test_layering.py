@@ -13,6 +13,7 @@ ORDER = [
     "_version",
     "errors",
     "deadline",
+    "memory",
     "executors",
     "dtypes",
     "domain",

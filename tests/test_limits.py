@@ -8,7 +8,11 @@ import pytest
 import attnfun as af
 from attnfun.certificates import Effort
 from attnfun.deadline import Deadline
+from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
+from attnfun.interval import Interval
+from attnfun.interval.jets import variables
+from attnfun.targets import as_target, expression
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 REASON = "The time limit of"
@@ -32,19 +36,19 @@ def black(points):
 
 
 TASKS = {
-    "spectral": ("1/(1 + 25*x**2)", {"x": (-1, 1)}, 1e-6),
+    "spectral": ("1/(1 + 25*x**2)", {"x": (-1, 1)}, 1e-3),
     "circuit": ("exp(x*y)/(2 + sin(3*x))", SQUARE, 1e-4),
-    "grid": ("sin(3*x)*y", SQUARE, 0.2),
-    "cross": ("sin(3*x)*y", SQUARE, 0.2),
-    "softmax-readout": ("sin(3*x)*y", SQUARE, 0.4),
-    "two-layer": ("sin(3*x)*y", SQUARE, 0.4),
-    "max-affine": ("x**2 + y**2", SQUARE, 0.1),
+    "grid": ("sin(3*x)*y", SQUARE, 0.5),
+    "cross": ("sin(3*x)*y", SQUARE, 0.5),
+    "softmax-readout": ("sin(3*x)*y", SQUARE, 0.8),
+    "two-layer": ("sin(3*x)*y", SQUARE, 0.8),
+    "max-affine": ("x**2 + y**2", SQUARE, 0.3),
     "subspace": ("sin(x + y + z)", {"x": (0, 1), "y": (0, 1), "z": (0, 1)}, 1e-3),
     "auto": (black, [(-1, 1)] * 2, 1e-2),
 }
 
 
-@pytest.mark.parametrize("readings", [0, 3, 30, 300])
+@pytest.mark.parametrize("readings", [0, 3, 30, 150])
 @pytest.mark.parametrize("construction", TASKS)
 def test_every_stage_notices_that_time_is_over(construction, readings):
     target, domain, eps = TASKS[construction]
@@ -128,3 +132,42 @@ def test_a_deadline_tells_time():
         deadline.check("polishing")
     assert not Deadline().over
     assert Deadline().share(0.5) == Deadline()
+
+
+@pytest.mark.parametrize(
+    ("target", "domain", "keywords"),
+    [
+        ("sin(3*x)*y", SQUARE, {"eps": 1e-3, "construction": "grid", "budget": 10**10}),
+        ("sin(3*x)*y", SQUARE, {"options": {"tokens": 10**9}, "construction": "grid", "budget": 10**10}),
+        ("+".join(f"x{k}**2" for k in range(40)), {f"x{k}": (0, 1) for k in range(40)}, {"construction": "max-affine"}),
+    ],
+)
+def test_arrays_that_would_not_fit_are_refused_before_they_are_made(target, domain, keywords):
+    with pytest.raises(af.ToleranceNotMet, match=r"memory limit; got about .* bytes for memory_limit=1e\+06\."):
+        af.compile(
+            target, domain, **{"eps": 0.1, **keywords} if "options" not in keywords else keywords, memory_limit=1e6
+        )
+
+
+def test_a_proof_stops_where_its_boxes_would_not_fit():
+    options = {"options": {"tokens": 60}, "construction": "grid"}
+    small, large = (af.compile("sin(3*x)*y", SQUARE, **options, memory_limit=limit) for limit in (3e4, None))
+    assert small.certificate.proved
+    assert small.certificate.effort["boxes"] < large.certificate.effort["boxes"]
+    assert small.certificate.bound >= large.certificate.bound
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, "1e9", np.nan, True])
+def test_a_memory_limit_must_be_bytes(limit):
+    with pytest.raises(af.InputError, match="memory_limit must be a number of bytes > 0"):
+        af.compile("x", {"x": (0, 1)}, 0.1, memory_limit=limit)
+
+
+def test_long_formulas_are_evaluated_in_blocks(monkeypatch):
+    formula = as_target("sin(x)*cos(x) + exp(x)/(2 + x)", as_box({"x": (-1, 1)}))
+    rows = formula.domain.sample(100, np.random.default_rng(0))
+    whole, series = formula.values(rows), formula.jets(variables(Interval(rows), 2))
+    monkeypatch.setattr(expression, "NUMBERS", 64)
+    assert np.array_equal(formula.values(rows), whole)
+    assert np.array_equal(formula.jets(variables(Interval(rows), 2)).mid, series.mid)
+    assert formula.values(rows[:0]).shape == (0, 1)

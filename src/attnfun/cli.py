@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import attnfun as af
+from attnfun.deadline import TIME_LIMIT
 from attnfun.domain import read_box
 from attnfun.network.storage import refuse_place
 from attnfun.pipeline import BUDGET
@@ -49,7 +50,11 @@ def compile_command(
     dtype: Annotated[str, typer.Option(help="Arithmetic of the deployed network.")] = "float64",
     construction: Annotated[str, typer.Option(help="auto, or the name of a theorem.")] = "auto",
     budget: Annotated[int, typer.Option(help="Memory tokens allowed.")] = BUDGET,
-    time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = 60.0,
+    time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(help="Bytes that the largest arrays may take; half of the machine's memory if not given."),
+    ] = None,
     relative: Annotated[bool, typer.Option("--relative", help="eps is a fraction of the largest value.")] = False,
     norm: Annotated[str, typer.Option(help="inf for the largest error, or the p of L_p.")] = "inf",
     option: Annotated[
@@ -78,6 +83,7 @@ def compile_command(
             construction=construction,
             budget=budget,
             time_limit=time_limit,
+            memory_limit=memory_limit,
             options=_read_options(option or ()),
             checkpoint=checkpoint,
             progress=lambda p: status.update(f"proving: bound {p.bound:.3g}, {p.boxes} boxes"),
@@ -95,12 +101,13 @@ def verify(
     engine: Annotated[
         str, typer.Option(help="interval, or arb: an independent proof of the construction part in ball arithmetic.")
     ] = "interval",
+    time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
     as_json: AsJson = False,
 ) -> None:
     """Prove the certificate of a saved network again, from its weights."""
     net = af.load(file)
     with notes.status("proving again"):
-        again = net.certificate.recheck(engine=engine)
+        again = net.certificate.recheck(engine=engine, time_limit=time_limit)
     _print(again.as_dict() if as_json else f"{file}: holds again\n{again}")
 
 

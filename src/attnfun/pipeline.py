@@ -20,6 +20,7 @@ from .deadline import TIME_LIMIT, Deadline
 from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet
 from .kernels import allowance_for
+from .memory import Memory
 from .network import DTYPES, Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
@@ -30,6 +31,8 @@ BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
 MARGIN = 0.9
 """The first network is planned for this fraction of eps, so that the proof has room."""
+COPIES = 6
+"""Times that the weights of a network are in memory while it is built and certified."""
 CLOSEST = 0.02
 """No aim is closer than this fraction of the tolerance while networks stay as large as they are."""
 STALLED = 0.95
@@ -48,6 +51,7 @@ def compile(
     dtype: str = "float64",
     budget: int = BUDGET,
     time_limit: float | Deadline = TIME_LIMIT,
+    memory_limit: float | None = None,
     options: dict[str, Any] | None = None,
     lipschitz: float | None = None,
     proof: bool = True,
@@ -80,6 +84,9 @@ def compile(
         Memory tokens and seconds that may be spent, on everything together. The time limit holds within a tenth and a
         second; only a running call of your own function and the first compilation of kernels are waited for. A
         `Deadline` may be shared by several calls.
+    memory_limit
+        Bytes that the largest arrays may take, half of the machine's memory unless said otherwise. They are estimated,
+        and refused before they are made.
     lipschitz
         A declared Lipschitz constant (Euclidean); the function is then a black box.
     proof
@@ -116,7 +123,7 @@ def compile(
     >>> net.certificate.status.value, bool(net.certificate.bound <= 0.05), abs(net(0.5) - np.sin(1.5)) <= 0.05
     ('proved', True, np.True_)
     """
-    effort = Effort(Deadline.of(time_limit), progress, executor, checkpoint)
+    effort = Effort(Deadline.of(time_limit), progress, executor, checkpoint, Memory.of(memory_limit))
     ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
     goal = as_target(target, where, lipschitz, ask.sampling(cache))
@@ -219,7 +226,16 @@ class Request:
         """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
         _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
-        return Wish(aim, self.budget, self.options, self.dtype, float(self.norm), self.seed, self.effort.deadline)
+        return Wish(
+            aim,
+            self.budget,
+            self.options,
+            self.dtype,
+            float(self.norm),
+            self.seed,
+            self.effort.deadline,
+            self.effort.memory,
+        )
 
     def fitted(self, target: Target) -> Request:
         """Make a relative tolerance absolute."""
@@ -249,6 +265,8 @@ def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0)
     TimeLimitReached, with an estimate for its network, if there was no time to prove any bound.
     """
     theorem, plan = attempt.theorem, attempt.settled
+    numbers = COPIES * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
+    ask.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
     network = theorem.build(target, plan, ask.dtype)
     certified = partial(certify, Claim.about(target, network), ask.eps, norm=float(ask.norm), seed=ask.seed)
     effort = replace(ask.effort, deadline=ask.effort.deadline.share(share))

@@ -36,6 +36,13 @@ class Boxes:
         return len(self.lo)
 
     @property
+    def numbers(self) -> int:
+        """Numbers in all arrays; the lists of tokens in play are the most."""
+        return (
+            2 * self.lo.size + self.parts.size + sum(len(layer.active.items) + layer.tails.size for layer in self.focus)
+        )
+
+    @property
     def bound(self) -> Floats:
         """Bound on the error of the deployed network, (B,)."""
         return self.parts.sum(axis=1) * (1 + 4 * ULP)

@@ -35,6 +35,7 @@ from ..errors import FileFormatError, TimeLimitReached
 from ..executors import in_order
 from ..interval import Interval
 from ..interval.norms import norms_on_boxes, together
+from ..memory import UNLIMITED, Memory
 from ..network import Network
 from ..network.storage import read, write
 from ..targets import Target
@@ -46,6 +47,8 @@ BATCH = 4096
 """Boxes cut at a time, at least; a quarter of those waiting when they are many."""
 CHUNK, WORK = 512, 2**21
 """Boxes that one worker does at a time, and tokens in play on all of them, at most (one box may have more)."""
+COPIES = 4
+"""Times that the boxes waiting are in memory while a round goes on."""
 FAR = 1000.0
 """A box whose bound is this many times what would do is cut in four at once."""
 MAX_BOXES = 1_000_000
@@ -171,13 +174,14 @@ def bound_error(
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     most: float = inf,
+    memory: Memory = UNLIMITED,
 ) -> Outcome:
     """Prove a bound on `|target - network|` over the domain, for the network in its own arithmetic.
 
     Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
-    largest error found, after `most` boxes, or at a limit. Work per box is O(tokens in play there). `executor` is any
-    `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state there, and the same
-    call goes on from it.
+    largest error found, after `most` boxes, or at a limit of time or memory. Work per box is O(tokens in play there).
+    `executor` is any `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state
+    there, and the same call goes on from it.
     """
     problem = Problem(target, network, goal if isinf(norm) else None)
     ledger, kept = _Ledger(problem, norm), _Checkpoint(checkpoint, problem, goal, norm)
@@ -194,7 +198,9 @@ def bound_error(
                 progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
             hopeless = goal is not None and seen > goal and isinf(norm)
             late = deadline.over
-            spent = late or len(waiting) > MAX_BOXES or ledger.boxes > most
+            spent = (
+                late or len(waiting) > MAX_BOXES or ledger.boxes > most or not memory.holds(COPIES * waiting.numbers)
+            )
             open_ = ledger.unfinished(waiting, goal)
             if hopeless or spent or not open_.any():
                 break

@@ -13,6 +13,7 @@ import numpy as np
 from ..deadline import NEVER, Deadline
 from ..errors import InputError, SoundnessError, TimeLimitReached
 from ..interval.directed import multiply
+from ..memory import UNLIMITED, Memory
 from ..network import Attention, Network
 from ..network.layers import tokens_read
 from ..targets import SamplesTarget, Status, Target, Unanswerable
@@ -48,6 +49,7 @@ class Effort:
     progress: Callable[[Progress], None] | None = None
     executor: Executor | None = None
     checkpoint: str | Path | None = None
+    memory: Memory = UNLIMITED
 
 
 def certify(
@@ -234,6 +236,7 @@ def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effo
             norm=norm,
             executor=effort.executor,
             checkpoint=effort.checkpoint,
+            memory=effort.memory,
         )
     except Unanswerable:
         return None

@@ -40,6 +40,9 @@ from .rounding import ARITHMETIC, OWN, Arithmetic, linear_error, with_sum
 
 Floats = npt.NDArray[np.float64]
 
+ENTRIES = 2**27
+"""Coefficients of the scores of one head as forms; there is no argument by structure beyond."""
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -232,6 +235,8 @@ def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
     With `q = q_0 + q'`, `k = k_0 + k'` (constants and varying parts) it is `q_0 k_0 + q' k_0 + q_0 k' + q' k'`; the
     last term, tiny in all constructions, goes to the slack.
     """
+    if q.slack.shape[0] * k.slack.shape[0] * len(q.frame.lo) > ENTRIES:
+        raise Unanswerable
     sizes = q.frame.sizes[1:]
     q0, k0, q1, k1 = q.coefficients[..., 0], k.coefficients[..., 0], q.coefficients[..., 1:], k.coefficients[..., 1:]
     queries, keys = np.swapaxes(q1, 1, 2), np.moveaxis(k1, 1, 0).reshape(k1.shape[1], -1)  # (L, V, k), (k, T*V)

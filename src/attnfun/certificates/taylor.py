@@ -29,7 +29,7 @@ from ..interval.jets import TINY, variables
 from ..interval.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
-from ..targets import Target
+from ..targets import Target, Unanswerable
 from .heads import Bank, Focus
 from .moments import Moments
 from .polynomials import largest_value, reaches, recentred
@@ -45,6 +45,8 @@ DEEP_DEGREES = {1: 10, 2: 6, 3: 5}
 """The same where they do not."""
 ENTRIES = 2**22
 """Numbers in the largest temporary array."""
+PAIRS = 2**20
+"""Coefficients of series for all pairs of data tokens on one box; beyond that natural enclosures must do."""
 WORK = 16
 """Numbers a coefficient that a box takes beside the sums over its tokens."""
 CACHE = 2**17
@@ -56,11 +58,17 @@ class TaylorBounds:
 
     def __init__(self, target: Target, network: Network, banks: list[list[Bank]]) -> None:
         self.target, self.network, self.banks = target, network, banks
+        self.pairs = _most_pairs(network)
         self.degree = (DEGREES if network.is_shallow else DEEP_DEGREES).get(target.domain.size, 2)
 
     def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
-        """Bounds on |target - network| over boxes (B, D), largest over outputs, inf where nothing is known; (B,)."""
+        """Bounds on |target - network| over boxes (B, D), largest over outputs, inf where nothing is known; (B,).
+
+        Unanswerable for long sequences of tokens that attend to each other.
+        """
         size = basis(boxes.shape[1], self.degree).size
+        if self.pairs * size > PAIRS:
+            raise Unanswerable
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
         each = WORK if self.network.is_shallow else longest + 1
         rows = max(1, ENTRIES // (size * each * self.network.rows))
@@ -98,6 +106,16 @@ class TaylorBounds:
                     tokens, points = (push(layer, tokens[0]), push(layer, tokens[1])), apply(layer, points)
             target = self.target.jets(both)  # (2B, m)
             return tokens[0].reshape(count, -1) - target[:count], tokens[1].reshape(count, -1) - target[count:]
+
+
+def _most_pairs(network: Network) -> int:
+    """Pairs of data tokens of which one attends to the other, in the layer that has most."""
+    length, most = network.rows, 0
+    for layer in network.layers:
+        if isinstance(layer, Attention) and layer.attends_data:
+            most = max(most, length**2)
+        length = layer.length_out(length)
+    return most
 
 
 @singledispatch

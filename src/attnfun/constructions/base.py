@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from ..deadline import NEVER, Deadline
 from ..domain import Box
+from ..memory import UNLIMITED, Memory
 from ..network import Network
 from ..targets import Target
 
@@ -31,6 +32,8 @@ class Wish:
     """For whatever is drawn at random."""
     deadline: Deadline = NEVER
     """When the plan must be there: the best one so far, or TimeLimitReached."""
+    memory: Memory = UNLIMITED
+    """What arrays may take, in planning as in building."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Plan:
     """The paper's own bound for the same network, where it has one."""
     limit: float = 0.0
     """About the smallest error that can be proved in the deployed arithmetic, where that is known to matter."""
+    numbers: float = 0.0
+    """Numbers in the arrays of the network, where they are more than tokens say."""
     figures: dict[str, float] = field(default_factory=dict)
     """Resources worth a line in the summary, by name."""
 

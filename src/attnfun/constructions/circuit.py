@@ -41,6 +41,8 @@ Floats = npt.NDArray[np.float64]
 
 FINEST = 300.0
 """No head is made more precise than so many units of roundoff of its largest value."""
+WEIGHTS = 6
+"""Numbers that a head has for each feature of its layer: query, key, value, output."""
 WIDEST = 1e-3
 """Banks follow their functions beyond the range of the argument, but by no more than this fraction of it."""
 
@@ -96,8 +98,11 @@ class CircuitConstruction(Construction):
         figures = {"depth": float(max(circuit.depth)), "units": float(len(circuit.units))}
         errors = [bank.error * budget.reach[number] for number, bank in heads.banks.items()]
         errors += [RECTIFIER / sharp * budget.reach[number] for number, sharp in heads.sharpness.items()]
-        depth = len(levels(circuit))
-        return Plan(heads.tokens, float(sum(errors)), heads, depth, figures=figures, limit=budget.least)
+        steps, atoms = levels(circuit), circuit.inputs + len(circuit.units)
+        numbers = float(sum(WEIGHTS * len(step) * (2 * len(step) + atoms) for step in steps))
+        return Plan(
+            heads.tokens, float(sum(errors)), heads, len(steps), figures=figures, limit=budget.least, numbers=numbers
+        )
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Levels one after the other, then the outputs."""

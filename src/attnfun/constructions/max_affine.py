@@ -51,7 +51,7 @@ class MaxAffineConstruction(Construction):
         if isinstance(target, MaxAffineTarget):
             fit = Tangents(target.tables(), 0.0)
         else:
-            fit = tangents(target, wish.aim and (1 - SOFT) * wish.aim, asked_planes(wish), wish.deadline)
+            fit = tangents(target, wish.aim and (1 - SOFT) * wish.aim, asked_planes(wish), wish.deadline, wish.memory)
             wish = replace(wish, aim=wish.aim and SOFT * wish.aim)
         heads, planes = fit.tables.shape[:2]
         error = heads * average_gap(planes)

@@ -48,6 +48,8 @@ STALLED = 0.5
 """Two steps of growth that do not halve the error are the last."""
 SAMPLES, CHECKS = (10, 6, 4), 2000
 """Samples for each token in 1, 2, 3 directions; points that they are checked at."""
+COPIES = 4
+"""Arrays of the size of the least-squares problem."""
 RIDGE, FINEST = 1e-2, 1e-10
 """Penalty on values as a fraction of the tolerance; the tolerance, beside the largest value, if a size is asked for."""
 
@@ -189,6 +191,9 @@ class _Bank:
 
     def grown(self, size: int) -> _Bank:
         """A larger bank that knows the same samples."""
+        rank = len(self.directions.project)
+        numbers = COPIES * (SAMPLES[rank - 1] + 1) * float(size) ** (2 * rank)
+        self.wish.memory.require(numbers, f"the least squares for {size**rank} tokens", "Ask for fewer tokens.")
         bank = replace(self, size=size)
         bank.directions, bank.sampled, bank.checks = self.directions, self.sampled, self.checks
         return bank

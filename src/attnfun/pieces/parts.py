@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval, Jet
+from ..interval import Interval
 from ..interval.jets import variables
 from ..targets import Target, Unanswerable
 
@@ -20,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 
 PAIRS = 96
 """Random points by which interactions and directions are tried."""
+NUMBERS = 2**22
+"""Numbers in the largest temporary array."""
 STEP = 2.0**-17
 """Difference quotients where no derivative is at hand, as a fraction of the width."""
 
@@ -125,10 +127,12 @@ def _along_a_line(
 
 def gradients(target: Target, rows: Floats) -> Floats:
     """Derivatives at rows, (S, D) -> (S, m, D); by Taylor series where the target has them."""
+    size = rows.shape[1]
+    step = max(1, NUMBERS // (size * (size + 1)))  # series of all variables at a row
     try:
-        jet: Jet = target.jets(variables(Interval(rows), 1))
-        if np.isfinite(jet.rad).all():
-            return jet.mid[..., 1:]
+        jets = [target.jets(variables(Interval(rows[k : k + step]), 1)) for k in range(0, len(rows), step)]
+        if all(np.isfinite(jet.rad).all() for jet in jets):
+            return np.concatenate([jet.mid[..., 1:] for jet in jets])
     except Unanswerable:
         pass
     low, high = target.domain.lo.ravel(), target.domain.hi.ravel()

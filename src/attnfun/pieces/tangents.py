@@ -28,6 +28,7 @@ from ..domain import Box
 from ..errors import InputError, ToleranceNotMet
 from ..interval import Interval
 from ..interval.jets import variables
+from ..memory import UNLIMITED, Memory
 from ..targets import Target, Unanswerable
 
 Floats = npt.NDArray[np.float64]
@@ -36,6 +37,8 @@ BOXES = 4096
 """Boxes on which second derivatives are enclosed for a start."""
 ENTRIES = 2**20
 """Numbers in the largest temporary array."""
+COPIES = 6
+"""Arrays of all second derivatives at a time."""
 FLOOR = 0.03
 """The density of cells is at least this fraction of the largest on its axis."""
 MOST_PLANES = 1024
@@ -64,9 +67,11 @@ def has_second_derivatives(target: Target) -> bool:
     return True
 
 
-def tangents(target: Target, aim: float | None, count: int | None, deadline: Deadline = NEVER) -> Tangents:
+def tangents(
+    target: Target, aim: float | None, count: int | None, deadline: Deadline = NEVER, memory: Memory = UNLIMITED
+) -> Tangents:
     """Planes that stay within `aim`, as far as `error` says, or `count` of them; O(N) evaluations."""
-    survey = _Survey.of(target, deadline)
+    survey = _Survey.of(target, deadline, memory)
     scale = aim if aim is not None else float(np.abs(survey.hessians).max()) * float(survey.widths.max()) ** 2
     concave = survey.concave if survey.concave * float((survey.widths**2).sum()) / 2 > NEARLY * scale else 0.0
     edges = survey.edges(concave, aim, count if count is None or concave == 0 else max(1, count // 2))
@@ -100,9 +105,11 @@ class _Survey:
     hessians: Floats  # (2, B, D, D), lower and upper ends
 
     @classmethod
-    def of(cls, target: Target, deadline: Deadline) -> _Survey:
+    def of(cls, target: Target, deadline: Deadline, memory: Memory) -> _Survey:
         domain = target.domain
         each = int(np.clip(BOXES ** (1 / domain.size), 2, 512))
+        remedy = "Use another construction, or fewer variables."
+        memory.require(COPIES * float(each) ** domain.size * domain.size**2, "the second derivatives", remedy)
         places = [np.linspace(a, b, each + 1) for a, b in zip(domain.lo.ravel(), domain.hi.ravel(), strict=True)]
         low, high = (_product([axis[part] for axis in places]) for part in (slice(None, -1), slice(1, None)))
         overlap = (high - low) / 8  # no kink may hide between two boxes

@@ -15,6 +15,8 @@ Flags = npt.NDArray[np.bool_]
 
 FIRST, MOST = 4096, 65536
 """Boxes to begin with, and at most, where operations are not yet seen to be defined."""
+NUMBERS = 2**22
+"""Boxes times operations, at most: long formulas get fewer boxes."""
 FINEST = 2.0**-24
 """Boxes narrower than this fraction of the domain are not cut further."""
 
@@ -32,7 +34,8 @@ class Cover:
         """Cut the domain evenly, then the boxes on which an operation is undefined or unbounded; or give up."""
         low, high = formula.domain.lo.reshape(1, -1), formula.domain.hi.reshape(1, -1)
         extent = high - low
-        while len(low) < FIRST and 2 ** low.shape[1] <= FIRST:
+        first, most_boxes = (min(count, max(1, NUMBERS // len(formula.program.nodes))) for count in (FIRST, MOST))
+        while len(low) < first and 2 ** low.shape[1] <= first:
             low, high = _halved(low, high, extent)
         least, defined = np.full(len(formula.program.nodes), np.inf), True
         most = -least
@@ -41,7 +44,7 @@ class Cover:
             bounded = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)  # (B,)
             small = ((high - low) / np.where(extent > 0, extent, 1.0)).max(axis=1) <= FINEST
             again = ~(bounded & sure) & ~small
-            if again.sum() > MOST:
+            if again.sum() > most_boxes:
                 again[:] = False
             settled = ~again
             if (settled & ~bounded).any():

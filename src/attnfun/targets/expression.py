@@ -25,6 +25,9 @@ LIBRARY_ASSUMPTION = (
     "(tested against ball arithmetic, not proved)"
 )
 
+NUMBERS = 2**24
+"""Numbers of all operations together that are held at a time."""
+
 
 class Expression(Target):
     """A formula in the named variables of its domain.
@@ -56,10 +59,18 @@ class Expression(Target):
 
     def values(self, rows: Floats) -> Floats:
         """The formula in float64; a value that is not finite is refused, with the guilty part named."""
+        return np.concatenate([self._values(rows[part]) for part in self._blocks(len(rows), 1)])  # (B, m)
+
+    def _values(self, rows: Floats) -> Floats:
         with np.errstate(all="ignore"):
             steps = self.run([rows[:, k] for k in range(rows.shape[1])], float_constant)
         columns = [np.broadcast_to(steps[k], rows.shape[:1]) for k in self.program.outputs]
-        return refuse_nonfinite(self, rows, np.stack(columns, axis=1).astype(np.float64))  # (B, m)
+        return refuse_nonfinite(self, rows, np.stack(columns, axis=1).astype(np.float64))  # (b, m)
+
+    def _blocks(self, count: int, each: int) -> list[slice]:
+        """Rows evaluated at a time, `each` numbers for an operation at one of them: all operations are kept."""
+        step = max(1, NUMBERS // (each * len(self.program.nodes)))
+        return [slice(start, start + step) for start in range(0, max(count, 1), step)]
 
     def enclose(self, boxes: Interval) -> Interval:
         """The formula in interval arithmetic."""
@@ -69,6 +80,10 @@ class Expression(Target):
 
     def jets(self, variables: Jet) -> Jet:
         """The formula in Taylor arithmetic."""
+        parts = [self._jets(variables[part]) for part in self._blocks(len(variables), 2 * variables.basis.size)]
+        return parts[0] if len(parts) == 1 else join_jets(parts)  # (B, m)
+
+    def _jets(self, variables: Jet) -> Jet:
         constant = partial(_constant_series, variables.basis)
         try:
             steps = self.run([variables[:, k] for k in range(variables.shape[1])], constant)
