@@ -12,6 +12,7 @@ import attnfun
 ORDER = [
     "_version",
     "errors",
+    "arguments",
     "deadline",
     "memory",
     "executors",

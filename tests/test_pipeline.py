@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -27,14 +29,55 @@ LINE = {"x": (-1, 1)}
         ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32, bfloat16"),
         ({"eps": 0.1, "budget": 0}, "budget"),
         ({"eps": 0.1, "time_limit": 0}, "time_limit"),
-        ({"eps": 0.1, "construction": "magic"}, "construction must be auto or one of grid, cross, spectral"),
+        ({"eps": 0.1, "construction": "magic"}, "construction must be one of auto, grid, cross, spectral"),
         ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, layout, tokens"),
-        ({"eps": 0.1, "construction": "grid", "options": {"gamma": 1}}, "gamma must be at least 10"),
+        ({"eps": 0.1, "construction": "grid", "options": {"gamma": 1}}, "gamma must be a finite number >= 10"),
         (
             {"eps": 0.1, "construction": "cross", "options": {"layout": "rows"}},
             "one of packed, position",
         ),
         ({"eps": 0.1, "outside": "ignore"}, "outside"),
+        ({"eps": "0.1"}, "eps must be a finite number > 0; got '0.1'"),
+        ({"eps": 10**400}, "eps must be"),
+        ({"eps": Decimal("sNaN")}, "eps must be"),
+        ({"eps": 0.1, "norm": "2"}, "norm must be"),
+        ({"eps": 0.1, "norm": math.nan}, "norm must be"),
+        ({"eps": 0.1, "norm": -1}, "norm must be"),
+        ({"eps": 0.1, "norm": True}, "norm must be"),
+        ({"eps": 0.1, "relative": 1}, "relative must be True or False; got 1"),
+        ({"eps": 0.1, "proof": "no"}, "proof must be True or False; got 'no'"),
+        ({"eps": 0.1, "dtype": np.float16}, "dtype must be one of"),
+        ({"eps": 0.1, "dtype": ["float32"]}, "dtype must be one of"),
+        ({"eps": 0.1, "budget": 1.5}, "budget, in tokens, must be a whole number >= 1; got 1.5"),
+        ({"eps": 0.1, "budget": True}, "budget"),
+        ({"eps": 0.1, "time_limit": "5"}, "time_limit must be a number of seconds > 0; got '5'"),
+        ({"eps": 0.1, "time_limit": math.nan}, "time_limit"),
+        ({"eps": 0.1, "options": [("tokens", 3)]}, "options must be a dict"),
+        ({"eps": 0.1, "options": {1: 2}}, "options must be a dict"),
+        ({"eps": 0.1, "options": {"tokens": "a"}}, "options tokens must be a whole number >= 1; got 'a'"),
+        ({"eps": None, "options": {"tokens": 2.5}}, "options tokens must be"),
+        ({"eps": 0.1, "construction": "grid", "options": {"gamma": "a"}}, "gamma must be"),
+        ({"eps": 0.1, "construction": ["grid"]}, "construction must be one of auto"),
+        ({"eps": 0.1, "outside": 3}, "outside must be one of"),
+        ({"eps": 0.1, "lipschitz": math.nan}, "lipschitz must be"),
+        ({"eps": 0.1, "lipschitz": "3"}, "lipschitz must be"),
+        ({"eps": 0.1, "lipschitz": True}, "lipschitz must be"),
+        ({"eps": 0.1, "seed": -1}, "seed must be a whole number >= 0; got -1"),
+        ({"eps": 0.1, "seed": 0.5}, "seed must be"),
+        ({"eps": 0.1, "progress": 5}, "progress must be a function; got 5"),
+        ({"eps": 0.1, "executor": 3}, "executor must be a concurrent.futures.Executor; got 3"),
+        ({"eps": 0.1, "checkpoint": 3}, "checkpoint must be the path of a file or folder; got 3"),
+        ({"eps": 0.1, "checkpoint": __file__}, "checkpoint must be a folder; got the file"),
+        ({"eps": 0.1, "checkpoint": "a\0b"}, "checkpoint must be the path"),
+        ({"eps": 0.1, "cache": 3}, "cache must be the path of a file or folder; got 3"),
+        ({"eps": 0.1, "domain": None}, "a domain must be"),
+        ({"eps": 0.1, "domain": "x=-1:1"}, "a domain must be"),
+        ({"eps": 0.1, "domain": (1, -1)}, "lo < hi"),
+        ({"eps": 0.1, "domain": (0, math.nan)}, "pair of numbers"),
+        ({"eps": 0.1, "domain": (0, math.inf)}, "finite ends"),
+        ({"eps": 0.1, "domain": ("0", "1")}, "pair of numbers"),
+        ({"eps": 0.1, "domain": {"x": (None, 1)}}, "pair of numbers"),
+        ({"eps": 0.1, "domain": (0, 10**400)}, "pair of numbers"),
         ({"eps": 0.1, "relative": True, "target": "0*x"}, "not zero"),
     ],
 )
@@ -42,6 +85,25 @@ def test_bad_arguments_are_refused(keywords, message):
     arguments = {"target": "sin(x)", "domain": LINE, **keywords}
     with pytest.raises(af.InputError, match=message.replace("{", r"\{")):
         af.compile(**arguments)
+
+
+@pytest.mark.parametrize("eps", [np.float32(0.1), np.int64(1), Fraction(1, 10), Decimal("0.1"), 1])
+def test_any_kind_of_number_is_a_tolerance_and_none_is_rounded_up(eps):
+    net = af.compile("x**2", LINE, eps)
+    assert net.eps <= eps
+    assert net.certificate.bound <= net.eps
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.dtype("float32"), "float32"])
+def test_a_dtype_may_be_one_of_numpy(dtype):
+    assert af.compile("x", LINE, 0.1, dtype=dtype).network.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("budget", 10**30), ("seed", 10**30), ("norm", math.inf), ("time_limit", math.inf)]
+)
+def test_extreme_arguments_that_make_sense_are_accepted(name, value):
+    assert af.compile("x", LINE, 0.1, **{name: value}).certificate.proved
 
 
 def test_a_tolerance_beyond_the_budget_says_how_many_tokens_it_takes():
@@ -52,6 +114,12 @@ def test_a_tolerance_beyond_the_budget_says_how_many_tokens_it_takes():
     assert best.certificate.status is af.Status.ESTIMATED
     with pytest.raises(af.ToleranceNotMet, match="tokens"):
         af.compile("sin(3*x)*y*z", {**LINE, "y": (-1, 1), "z": (0, 1)}, 1e-9, construction="grid", budget=1000)
+
+
+@pytest.mark.parametrize("eps", [1e-20, 1e-300])
+def test_a_grid_of_astronomical_size_is_refused_in_words(eps):
+    with pytest.raises(af.ToleranceNotMet, match=r"needs about [\d.]+e\+\d+ tokens"):
+        af.compile("sin(3*x)", LINE, eps, construction="grid", budget=100)
 
 
 def test_a_jump_is_refused_under_the_sup_norm():

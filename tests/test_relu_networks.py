@@ -37,6 +37,7 @@ class Residual(nn.Module):
         nn.Sequential(nn.Linear(3, 4), nn.LeakyReLU(0.3), nn.Sequential(nn.Linear(4, 3), nn.ReLU6()), nn.Linear(3, 1)),
         nn.Sequential(nn.Flatten(), nn.Linear(3, 4), nn.Hardtanh(-0.5, 0.25), nn.Identity(), nn.Linear(4, 2)),
         nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 3)),
+        nn.Sequential(nn.Identity()),
         Residual(),
     ],
 )

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import real_array
 from .certificates import Certificate, Claim, Effort, certify, combine
 from .certificates.combined import RESTRICTED, errors_of, joint_network, reach_of
 from .certificates.search import network_rows
 from .compiled import Compiled
 from .deadline import Deadline
-from .domain import Box, as_box
+from .domain import WIDEST, Box, as_box
 from .dtypes import round_to
 from .errors import InputError, TimeLimitReached, ToleranceNotMet
 from .interval import Interval
@@ -273,16 +274,7 @@ def _spread(shape: tuple[int, ...], wider: tuple[int, ...]) -> Floats:
 
 def _numbers(value: Any) -> Floats:
     """A number or an array of numbers."""
-    try:
-        numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.array(np.nan)
-    _require(
-        bool(np.isfinite(numbers).all()),
-        "a network can be combined with networks and finite numbers",
-        got=repr(value),
-    )
-    return numbers
+    return real_array("what a network is combined with, if no network,", value, most=WIDEST)
 
 
 def _shown(numbers: Floats) -> str:

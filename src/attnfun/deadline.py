@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from .errors import InputError, TimeLimitReached
+from .arguments import as_float
+from .errors import InputError, TimeLimitReached, shown
 
 TIME_LIMIT = 60.0
 """Seconds that compiling, or proving again, may take unless said otherwise."""
@@ -43,12 +44,12 @@ class Deadline:
         """What users give: seconds from now, or a deadline that several calls share."""
         if isinstance(time_limit, Deadline):
             return time_limit
-        number = hasattr(time_limit, "__float__") and not isinstance(time_limit, bool | str)
-        if not number or not float(time_limit) > 0:
+        seconds = as_float(time_limit)
+        if not seconds > 0:
             raise InputError(
-                "time_limit must be a number of seconds > 0", got=repr(time_limit), remedy="Pass time_limit=60, say."
+                "time_limit must be a number of seconds > 0", got=shown(time_limit), remedy="Pass time_limit=60, say."
             )
-        return cls.after(float(time_limit))
+        return cls.after(seconds)
 
     @property
     def left(self) -> float:

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InputError
+from .arguments import as_float, labels, one_of, real_array
+from .errors import InputError, shown
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -43,19 +44,19 @@ class Box:
     names: tuple[str, ...] | None = None
 
     def __init__(self, lo: npt.ArrayLike, hi: npt.ArrayLike, names: Sequence[str] | None = None) -> None:
-        low, high = _as_bound("lower", lo), _as_bound("upper", hi)
+        low, high = np.array(real_array("the lower ends", lo)), np.array(real_array("the upper ends", hi))
         if low.shape != high.shape or low.ndim > 2 or low.size == 0:
             raise InputError(
                 "lower and upper ends of a domain must have one common shape, () or (D,) or (n, d)",
                 got=f"{low.shape} and {high.shape}",
                 remedy="Give one pair (lo, hi) per variable.",
             )
-        labels = None if names is None else tuple(str(name) for name in names)
-        if labels is not None and (low.ndim > 1 or len(labels) != low.size or len(set(labels)) != low.size):
-            raise InputError("a domain needs one distinct name per axis", got=f"{labels} for {low.size} axes")
+        axes = labels("names", names)
+        if axes is not None and (low.ndim > 1 or len(axes) != low.size or len(set(axes)) != low.size):
+            raise InputError("a domain needs one distinct name per axis", got=f"{axes} for {low.size} axes")
         for index in np.ndindex(low.shape):
             if not low[index] < high[index] or not float(high[index]) - float(low[index]) < np.inf:
-                axis = labels[index[0]] if labels and index else f"axis {index}" if index else "the domain"
+                axis = axes[index[0]] if axes and index else f"axis {index}" if index else "the domain"
                 raise InputError(
                     f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",
                     got=f"({low[index]:g}, {high[index]:g})",
@@ -71,7 +72,7 @@ class Box:
         high.setflags(write=False)
         object.__setattr__(self, "lo", low)
         object.__setattr__(self, "hi", high)
-        object.__setattr__(self, "names", labels)
+        object.__setattr__(self, "names", axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -113,10 +114,7 @@ class Box:
 
         With D = 1, an array of shape (k,) is a batch of k points.
         """
-        try:
-            array = np.asarray(points, dtype=np.float64)
-        except (TypeError, ValueError) as reason:
-            raise InputError("points must be real numbers", got=str(reason)) from None
+        array = real_array("points", points)
         lead = self.leading(array.shape)
         return array.reshape(-1, self.size), lead  # (B, D)
 
@@ -139,8 +137,7 @@ class Box:
 
     def admit(self, rows: npt.NDArray[np.float64], outside: Outside) -> npt.NDArray[np.float64]:
         """Apply the rule for points outside the box; NaN is never admitted."""
-        if outside not in OUTSIDE:
-            raise InputError(f"outside must be one of {', '.join(OUTSIDE)}", got=repr(outside))
+        one_of("outside", outside, OUTSIDE)
         low, high = self.lo.ravel(), self.hi.ravel()
         everything = np.full(self.size, np.inf)
         ends = (low, high) if outside == "raise" else (-everything, everything)
@@ -206,7 +203,7 @@ def as_box(domain: object) -> Box:
         return Box([low for low, _ in pairs], [high for _, high in pairs])
     raise InputError(
         "a domain must be a pair (lo, hi), a list of pairs, a dict of names to pairs, or an af.Box",
-        got=repr(domain),
+        got=shown(domain),
         remedy='For example domain={"x": (-1, 1), "y": (0, 2)}.',
     )
 
@@ -247,13 +244,9 @@ def _within(rows: Floats, low: Floats, high: Floats) -> bool:
 def _as_pair(pair: Any) -> tuple[float, float]:
     try:
         low, high = pair
-        return float(low), float(high)
     except (TypeError, ValueError):
-        raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=repr(pair)) from None
-
-
-def _as_bound(end: str, value: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"the {end} ends of a domain must be numbers", got=repr(value)) from None
+        low = high = None
+    ends = as_float(low), as_float(high)
+    if np.isnan(ends).any():
+        raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=shown(pair))
+    return ends

@@ -9,9 +9,24 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .errors import InputError, shown
+
 DTYPES = ("float64", "float32", "bfloat16")
 BITS = {"float64": 53, "float32": 24, "bfloat16": 8}
 """Significant bits."""
+
+
+def dtype_name(dtype: object, known: tuple[str, ...] = DTYPES) -> str:
+    """The name of a number format, given by name or as the format of NumPy or PyTorch.
+
+    >>> dtype_name("float64"), dtype_name(np.float32), dtype_name(np.dtype("float32"))
+    ('float64', 'float32', 'float32')
+    """
+    plain = dtype.__name__ if isinstance(dtype, type) else dtype.name if isinstance(dtype, np.dtype) else dtype
+    name = plain if isinstance(plain, str) else shown(plain).removeprefix("torch.")
+    if name not in known:
+        raise InputError(f"dtype must be one of {', '.join(known)}", got=shown(dtype), remedy='Write dtype="float64".')
+    return name
 
 
 def held_in(dtype: str) -> str:

@@ -4,6 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+LONGEST = 300
+"""Characters of a value that a message quotes."""
+
+
+def shown(value: object) -> str:
+    """A value as a message quotes it: what Python would print, shortened; its type where that cannot be printed.
+
+    >>> shown("a"), shown(10**9999)
+    ("'a'", 'an int that cannot be printed')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # of somebody else's, or an integer beyond the digits that Python prints
+        name = type(value).__name__
+        return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name} that cannot be printed"
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
 
 class AttnfunError(Exception):
     """Base of all errors raised on purpose.

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from .arguments import as_float, flag, folder, one_of, real_number, table, whole_number
 from .certificates import Certificate, Claim, Effort, Progress, certify
 from .compiled import Compiled
-from .constructions import Construction, Wish, candidates, for_one_token
+from .constructions import REGISTRY, Construction, Wish, candidates, for_one_token
 from .deadline import TIME_LIMIT, Deadline
 from .domain import OUTSIDE, Box, Outside, as_box
-from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet
+from .dtypes import dtype_name
+from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, shown
 from .kernels import allowance_for
 from .memory import Memory
-from .network import DTYPES, Network
+from .network import Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
 from .targets import Asking, Target, Unanswerable, as_target
@@ -124,7 +126,8 @@ def compile(
     ('proved', True, np.True_)
     """
     effort = Effort(Deadline.of(time_limit), progress, executor, checkpoint, Memory.of(memory_limit))
-    ask = Request(eps, norm, relative, dtype, budget, options or {}, proof, outside, seed, effort)
+    ask = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
+    one_of("construction", construction, ("auto", *REGISTRY))
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
     goal = as_target(target, where, lipschitz, ask.sampling(cache))
     with goal.until(effort.deadline):
@@ -203,21 +206,22 @@ class Request:
     effort: Effort
 
     def __post_init__(self) -> None:
-        number = isinstance(self.eps, int | float | np.number) and not isinstance(self.eps, bool)
-        _require(
-            self.eps is None or (number and 0 < self.eps < math.inf),
-            "eps must be a finite number > 0",
-            self.eps,
-        )
-        known = self.norm == "inf" or (isinstance(self.norm, int | float) and self.norm >= 1)
-        _require(known, 'norm must be "inf" (the largest error) or a number p >= 1', self.norm)
-        _require(self.dtype in DTYPES, f"dtype must be one of {', '.join(DTYPES)}", self.dtype)
-        whole = isinstance(self.budget, int | np.integer) and self.budget >= 1
-        _require(whole, "budget must be a whole number of tokens >= 1", self.budget)
-        _require(self.outside in OUTSIDE, f"outside must be one of {', '.join(OUTSIDE)}", self.outside)
+        checked = {
+            "eps": None if self.eps is None else real_number("eps", self.eps, above=0.0, toward=-math.inf),
+            "norm": _norm(self.norm),
+            "relative": flag("relative", self.relative),
+            "dtype": dtype_name(self.dtype),
+            "budget": whole_number("budget, in tokens,", self.budget, 1),
+            "proof": flag("proof", self.proof),
+            "outside": one_of("outside", self.outside, OUTSIDE),
+            "seed": whole_number("seed", self.seed, 0),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def sampling(self, cache: str | Path | None) -> Asking:
         """How a black box is asked."""
+        folder("cache", cache)
         tell, effort = self.effort.progress, self.effort
         told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
         return Asking(effort.executor, cache, told)
@@ -388,6 +392,18 @@ def _over_budget(ask: Request, target: Target, attempt: Attempt) -> ToleranceNot
         remedy="Raise budget=, relax eps=, or shrink the domain.",
         best=best,
     )
+
+
+def _norm(norm: object) -> str | float:
+    """The norm of the error: "inf" for the largest, a number p for L_p."""
+    if isinstance(norm, str) and norm == "inf":
+        return norm
+    p = as_float(norm)
+    if p == math.inf:
+        return "inf"
+    if not 1 <= p < math.inf:
+        raise InputError('norm must be "inf" (the largest error) or a number p >= 1', got=shown(norm))
+    return p
 
 
 def _require(holds: bool, constraint: str, got: object) -> None:

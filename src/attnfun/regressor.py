@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import whole_number
 from .compiled import Compiled
 from .constructions.regression import FOLDS
 from .errors import InputError, MissingExtra
@@ -77,14 +78,13 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> AttentionRegressor:
         """Fit rows X (n, D) and y (n,) or (n, m)."""
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
-        if not isinstance(self.random_state, int | np.integer):
-            raise InputError("random_state must be a whole number", got=repr(self.random_state))
+        seed = whole_number("random_state", self.random_state, 0)
         self.network_: Compiled = compile(
             Samples(X, np.asarray(y, dtype=np.float64)),
             options={"tokens": self.tokens, "polish": self.polish, "folds": self.folds},
             dtype=self.dtype,
             outside="allow",
-            seed=int(self.random_state),
+            seed=seed,
         )
         study = _study(self.network_)
         self.held_out_rmse_, self.held_out_r2_ = study.rmse, study.r2

@@ -30,6 +30,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import made_folder
 from ..deadline import NEVER, Deadline
 from ..errors import FileFormatError, TimeLimitReached
 from ..executors import in_order
@@ -268,8 +269,7 @@ class _Checkpoint:
         self.path: Path | None = None
         self.last, self.state = time.monotonic(), dict[str, npt.NDArray[np.generic]]()
         if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            self.path = Path(folder) / f"{fingerprint(problem, goal, norm)}.safetensors"
+            self.path = made_folder("checkpoint", folder) / f"{fingerprint(problem, goal, norm)}.safetensors"
 
     def resume(self, ledger: _Ledger) -> Boxes | None:
         """The boxes that were waiting, if there is a state to go on from; a file that cannot be read is none."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..arguments import folder, function, instance
 from ..deadline import NEVER, Deadline
 from ..errors import InputError, SoundnessError, TimeLimitReached
 from ..interval.directed import multiply
@@ -50,6 +51,12 @@ class Effort:
     executor: Executor | None = None
     checkpoint: str | Path | None = None
     memory: Memory = UNLIMITED
+
+    def __post_init__(self) -> None:
+        instance("deadline", self.deadline, Deadline, "an attnfun.deadline.Deadline")
+        function("progress", self.progress)
+        instance("executor", self.executor, Executor, "a concurrent.futures.Executor")
+        folder("checkpoint", self.checkpoint)
 
 
 def certify(

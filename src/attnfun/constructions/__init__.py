@@ -48,8 +48,6 @@ def candidates(name: str, target: Target) -> list[Construction]:
         serving = [construction for construction in REGISTRY.values() if construction.fits(target)]
         specialists = [construction for construction in serving if type(target) in construction.made_for]
         return specialists or [construction for construction in serving if construction.rivals(target)]
-    if name not in REGISTRY:
-        raise InputError(f"construction must be auto or one of {', '.join(REGISTRY)}", got=repr(name))
     if not REGISTRY[name].fits(target):
         served = [other for other, construction in REGISTRY.items() if construction.fits(target)]
         raise InputError(

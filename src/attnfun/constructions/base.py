@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, ClassVar
 
+from ..arguments import whole_number
 from ..deadline import NEVER, Deadline
 from ..domain import Box
+from ..errors import InputError
 from ..memory import UNLIMITED, Memory
 from ..network import Network
 from ..targets import Target
@@ -34,6 +36,21 @@ class Wish:
     """When the plan must be there: the best one so far, or TimeLimitReached."""
     memory: Memory = UNLIMITED
     """What arrays may take, in planning as in building."""
+
+    def __post_init__(self) -> None:
+        tokens = self.options.get("tokens")
+        if tokens is not None:
+            whole_number("options tokens", tokens, 1)
+
+    def asked_tokens(self, least: int = 1) -> int:
+        """The memory tokens that the options ask for where no error is aimed at."""
+        tokens = self.options.get("tokens") or 0
+        if not least <= tokens <= self.budget:
+            raise InputError(
+                f'without eps, options={{"tokens": N}} must say how many, from {least} to the budget {self.budget}',
+                got=tokens,
+            )
+        return int(tokens)
 
 
 @dataclass(frozen=True)

@@ -80,12 +80,7 @@ def plan_net(target: Target, wish: Wish, layout: Layout, attends_data: bool) -> 
 
 def _radius_for(domain: Box, wish: Wish, rows: int, widest: float) -> float:
     """The smallest radius whose net has at most the number of tokens asked for."""
-    tokens = int(wish.options.get("tokens", 0))
-    if not rows <= tokens <= wish.budget:
-        raise InputError(
-            f'without eps, options={{"tokens": N}} must say how many, from {rows} to the budget {wish.budget}',
-            got=tokens,
-        )
+    tokens = wish.asked_tokens(rows)
     low, high = -30.0, 0.0  # logarithms of fractions of the width
     for _ in range(STEPS):
         middle = (low + high) / 2

@@ -38,8 +38,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..arguments import real_number
 from ..domain import Box, Floats
-from ..errors import InputError
 from ..network import Network
 from ..pieces import Grid
 from ..pieces.means import Modulus, cell_means, growth, paper_factor
@@ -53,6 +53,8 @@ from .one_head import SIZES, Layout, Lookup, single_head, sizes_of
 
 GAMMA = 10.0
 """Default sharpness β h²; the bound above needs at least 10."""
+SHARPEST = 1e6
+"""Cells are cut off sharply long before; beyond, scores would leave the floats."""
 JENSEN = 1.0004
 """2 √0.2502, rounded up."""
 
@@ -84,9 +86,7 @@ class GridConstruction(Construction):
 
     def plan(self, target: Target, wish: Wish) -> Plan:
         """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
-        gamma = float(wish.options.get("gamma", GAMMA))
-        if not gamma >= GAMMA:
-            raise InputError(f"options gamma must be at least {GAMMA:g} for the grid's bound", got=gamma)
+        gamma = real_number("options gamma", wish.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
         layout = Layout.read(target, wish.options)
         if type(target.domain) is not Box:
             return plan_net(target, wish, layout, self.attends_data)
@@ -96,7 +96,8 @@ class GridConstruction(Construction):
         peak, osc = sizes_of(target, layout.rows)
         layout = layout.sharp_enough(expected, osc)
         leak = layout.leak(peak, osc, self.attends_data)
-        beta = gamma / grid.spacing**2
+        with np.errstate(divide="ignore", over="ignore"):  # of grids beyond any budget
+            beta = gamma / grid.spacing**2
         return Plan(
             tokens=grid.size * layout.rows,
             a_priori=a_priori + leak,
@@ -159,7 +160,9 @@ class _BySlopes:
         if isinstance(self.target, Lipschitz):
             change = self.slope * float(grid.spacing.max()) / sqrt(self.gamma)
         squares = self.gamma * grid.domain.size / 4 + np.linspace(0, 4 * log(grid.size) + 80, 400)  # ρ²
-        paper = (change * np.sqrt(squares) + self.osc * np.exp(log(grid.size) + (squares[0] - squares) / 2)).min()
+        with np.errstate(over="ignore"):
+            tail = self.osc * np.exp(log(grid.size) + (squares[0] - squares) / 2) if self.osc else 0.0
+        paper = (change * np.sqrt(squares) + tail).min()
         return bound, bound, float(paper)
 
     def _jensen(self, spacing: Floats) -> float:
@@ -200,12 +203,7 @@ def _sized(target: Target, rule: _BySlopes, wish: Wish, rows: int) -> Grid:
     """The grid for the aim, or the finest one with at most the number of tokens asked for."""
     if wish.aim is not None:
         return rule.grid(wish.aim)
-    tokens = int(wish.options.get("tokens", 0))
-    if not rows <= tokens <= wish.budget:
-        raise InputError(
-            f'without eps, options={{"tokens": N}} must say how many, from {rows} to the budget {wish.budget}',
-            got=tokens,
-        )
+    tokens = wish.asked_tokens(rows)
     low, high = -1000.0, 1000.0  # logarithms of errors
     for _ in range(60):
         middle = (low + high) / 2

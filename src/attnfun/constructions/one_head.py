@@ -24,8 +24,8 @@ from math import exp, log
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import one_of
 from ..dtypes import round_to
-from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import Target
@@ -65,9 +65,7 @@ class Layout:
     @classmethod
     def read(cls, target: Target, options: dict[str, object]) -> Layout:
         """The layout asked for."""
-        name = str(options.get("layout", LAYOUTS[0]))
-        if name not in LAYOUTS:
-            raise InputError(f"options layout must be one of {', '.join(LAYOUTS)}", got=repr(options["layout"]))
+        name = one_of("options layout", options.get("layout", LAYOUTS[0]), LAYOUTS)
         return cls(name, target.output_shape[0] if name == "position" and len(target.output_shape) == 2 else 1)
 
     def sharp_enough(self, error: float, osc: float) -> Layout:

@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import flag, whole_number
 from ..backends.numpy import run
-from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..pieces.evidence import NOISELESS
@@ -115,12 +115,11 @@ class _Asked:
     def of(cls, wish: Wish, rows: int) -> _Asked:
         tokens, polish = wish.options.get("tokens"), wish.options.get("polish")
         folds = wish.options.get("folds", FOLDS)
-        if tokens is not None and not (_whole(tokens) and 1 <= tokens <= wish.budget):
-            raise InputError(f"tokens must be a whole number from 1 to {wish.budget}", got=repr(tokens))
-        if polish not in (None, True, False):
-            raise InputError("polish must be True, False or None (decided by cross-validation)", got=repr(polish))
-        if not (_whole(folds) and folds >= 2):
-            raise InputError("folds must be a whole number >= 2", got=repr(folds))
+        if tokens is not None:
+            whole_number("tokens", tokens, 1, wish.budget)
+        if polish is not None:
+            flag("polish", polish, remedy="Leave it out to let cross-validation decide.")
+        whole_number("folds", folds, 2)
         sizes = {min(size, wish.budget) for size in SIZES} if tokens is None else {int(tokens)}
         return cls(tuple(sorted(sizes)), polish, min(int(folds), rows), wish.seed, wish.dtype, rows)
 
@@ -128,10 +127,6 @@ class _Asked:
     def fold(self) -> Floats:
         """The fold of each row, (n,): equal parts, shuffled."""
         return np.random.default_rng(self.seed).permutation(np.arange(self.rows) % self.folds)
-
-
-def _whole(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
 
 
 @dataclass(frozen=True, eq=False)

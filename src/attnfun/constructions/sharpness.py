@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil, inf, log2
 
-from ..errors import InputError
+from ..arguments import real_number
 from .base import Wish
 
 RECTIFIER = 0.27846454276107380
@@ -24,6 +24,6 @@ def sharpness(error_at_one: float, wish: Wish) -> float:
     asked = wish.options.get("R", DEFAULT if wish.aim is None else None)
     if asked is None:
         asked = error_at_one / wish.aim if wish.aim else inf
-    elif not (isinstance(asked, int | float) and 0 < asked < inf):
-        raise InputError("options R, the factor on the scores, must be a finite number > 0", got=repr(asked))
+    else:
+        asked = real_number("options R, the factor on the scores,", asked, above=0.0)
     return 2.0 ** ceil(log2(min(max(asked, SOFTEST), SHARPEST)))

@@ -28,7 +28,6 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
 from ..network import Network
 from ..network.network import rounded
 from ..pieces.densities import declared, mesh_of
@@ -158,7 +157,7 @@ class _Planner:
         self.target, self.tokens = target, None
         self.densities = declared(wish.options["density"], target.domain) if "density" in wish.options else {}
         if wish.aim is None:
-            self.tokens = _asked(wish)
+            self.tokens = wish.asked_tokens()
             sample = target.values(target.domain.sample(LINES, np.random.default_rng(0)))
             self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
         else:
@@ -252,13 +251,6 @@ class _Planner:
             scale = float(np.abs(line(mesh.points(FEWEST_POINTS))).max()) or 1.0
         ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / scale
         return Search(line, mesh, aim, self.dtype, ridge, alone=part.rank == 1, deadline=self.deadline)
-
-
-def _asked(wish: Wish) -> int:
-    tokens = int(wish.options.get("tokens", 0))
-    if not 1 <= tokens <= wish.budget:
-        raise InputError(f'without eps, options={{"tokens": N}} must say how many, from 1 to {wish.budget}', got=tokens)
-    return tokens
 
 
 def _heads(target: Target, summand: Summand, dtype: str) -> list[Head]:

@@ -182,11 +182,7 @@ class _Bank:
 
     def asked(self) -> int:
         """Tokens along an axis for a size asked for."""
-        tokens = int(self.wish.options.get("tokens", 0))
-        if not 1 <= tokens <= self.wish.budget:
-            raise InputError(
-                f'without eps, options={{"tokens": N}} must say how many, from 1 to {self.wish.budget}', got=tokens
-            )
+        tokens = self.wish.asked_tokens()
         return max(1, int(tokens ** (1 / len(self.directions.project)) * (1 + 1e-12)))
 
     def grown(self, size: int) -> _Bank:

@@ -24,6 +24,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import whole_number
 from ..errors import InputError
 from ..network import Attention, Network
 from ..network.network import rounded
@@ -96,9 +97,7 @@ def asked_size(wish: Wish, name: str, least: int, error_at_one: float) -> int:
         raise InputError(f'without eps, a size must be asked for, as in options={{"{name}": 60}}')
     if asked is None:
         return max(least, ceil(min(error_at_one / wish.aim, 1e15)) + 1) if wish.aim else 10**15
-    if not (isinstance(asked, int | np.integer) and least <= asked):
-        raise InputError(f"options {name} must be a whole number >= {least}", got=repr(asked))
-    return int(asked)
+    return whole_number(f"options {name}", asked, least)
 
 
 def interpolation_points(low: float, high: float, count: int) -> tuple[npt.NDArray[np.float64], float, float]:

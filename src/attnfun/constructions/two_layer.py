@@ -32,6 +32,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import one_of
 from ..dtypes import round_to
 from ..errors import InputError
 from ..network import Affine, Attention, Network
@@ -101,9 +102,7 @@ class TwoLayerConstruction(Construction):
 
     def plan(self, target: Target, wish: Wish) -> Plan:
         """R from the tolerance, or the grid of the bank."""
-        layout = wish.options.get("layout", LAYOUTS[0])
-        if layout not in LAYOUTS:
-            raise InputError(f"options layout must be one of {', '.join(LAYOUTS)}", got=repr(layout))
+        layout = one_of("options layout", wish.options.get("layout", LAYOUTS[0]), LAYOUTS)
         if layout == "token-wise" and (
             len(target.output_shape) != 2 or target.output_shape[0] != target.domain.tokens[0]
         ):

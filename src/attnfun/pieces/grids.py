@@ -42,7 +42,7 @@ class Grid:
     @property
     def spacing(self) -> Floats:
         """Cell widths, (D,)."""
-        return (self.domain.hi - self.domain.lo).ravel() / np.array(self.counts)
+        return (self.domain.hi - self.domain.lo).ravel() / np.array(self.counts, dtype=np.float64)
 
     def axis_centres(self, axis: int) -> Floats:
         """Centres along one axis."""

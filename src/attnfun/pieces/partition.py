@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box, as_box
+from ..arguments import real_array, real_number
+from ..domain import WIDEST, Box, as_box
 from ..errors import InputError
 
 Floats = npt.NDArray[np.float64]
@@ -68,21 +69,21 @@ class Partition:
 
     def indicator(self, points: npt.ArrayLike, beta: float) -> Floats:
         """Softmax weights of all cells at points, `softmax(beta s)`, (..., N)."""
-        _positive("beta", beta)
+        beta = real_number("beta", beta, above=0.0)
         scores = beta * self.scores(points)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return weights / weights.sum(axis=-1, keepdims=True)
 
     def indicator_error(self, gap: npt.ArrayLike, beta: float) -> Floats:
         """How far the indicator can be off where the leading score exceeds all others by `gap`. Sharp."""
-        _positive("beta", beta)
-        others = (len(self) - 1) * np.exp(-beta * np.asarray(gap, dtype=np.float64))
+        beta = real_number("beta", beta, above=0.0)
+        others = (len(self) - 1) * np.exp(-beta * real_array("gap", gap))
         return others / (1 + others)
 
     def beta_for(self, gap: float, error: float) -> float:
         """The smallest beta for which the indicator is off by at most `error` outside the boundary layer of `gap`."""
-        _positive("gap", gap)
-        if not 0 < error < 1:
+        gap, error = real_number("gap", gap, above=0.0), real_number("error", error, above=0.0)
+        if not error < 1:
             raise InputError("error must lie between 0 and 1", got=error)
         return max(float(np.log(max(len(self) - 1, 1) * (1 - error) / error) / gap), 0.0)
 
@@ -204,24 +205,19 @@ def partition(
 
 
 def _table(name: str, value: Any, size: int) -> Floats:
-    table = np.array(value, dtype=np.float64)
+    table = np.array(real_array(name, value, most=WIDEST))
     if table.ndim == 1 and size == 1:
         table = table[:, None]
-    if table.ndim != 2 or table.shape[1] != size or not len(table) or not np.isfinite(table).all():
+    if table.ndim != 2 or table.shape[1] != size or not len(table):
         raise InputError(f"{name} must be finite numbers of shape (N, {size})", got=f"shape {table.shape}")
     return table
 
 
 def _column(name: str, value: Any, count: int) -> Floats:
-    column = np.array(value, dtype=np.float64)
-    if column.shape not in ((), (count,)) or not np.isfinite(column).all():
+    column = real_array(name, value, most=WIDEST**2)
+    if column.shape not in ((), (count,)):
         raise InputError(f"{name} must be {count} finite numbers", got=f"shape {column.shape}")
     return np.broadcast_to(column, (count,)).copy()
-
-
-def _positive(name: str, value: float) -> None:
-    if not 0 < value < np.inf:
-        raise InputError(f"{name} must be a finite number > 0", got=value)
 
 
 def _dimension(points: Floats) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import real_number
 from ..domain import Box
 from ..errors import InputError
 from ..interval import Untraceable
@@ -46,8 +47,7 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, askin
     function, only an estimate is possible. Black boxes are called as
     `asking` says.
     """
-    if lipschitz is not None and not (isinstance(lipschitz, int | float) and 0 <= lipschitz < math.inf):
-        raise InputError("lipschitz must be a finite number >= 0", got=repr(lipschitz))
+    constant = None if lipschitz is None else real_number("lipschitz", lipschitz, least=0.0, toward=math.inf)
     if isinstance(target, Target):
         return target
     if isinstance(target, Family):
@@ -60,8 +60,8 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, askin
     if not callable(target):
         raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
     function = PythonFunction(target, domain)
-    if lipschitz is not None:
-        return Lipschitz(function, float(lipschitz), domain, function.output_shape, asking=asking)
+    if constant is not None:
+        return Lipschitz(function, constant, domain, function.output_shape, asking=asking)
     try:
         return Traced.of(function)
     except Untraceable as reason:

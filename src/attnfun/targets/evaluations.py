@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..arguments import made_folder
 from ..deadline import NEVER, Deadline
 from ..errors import InputError, TimeLimitReached
 from ..executors import TRIES, in_order
@@ -50,8 +51,8 @@ class Evaluations:
         self.function, self.asking = function, asking or Asking()
         self.points, self.values = np.empty((0, variables)), np.empty((0, outputs))  # (S, D), (S, m)
         self._place: dict[bytes, int] = {}
-        folder = self.asking.cache
-        self._cache = None if folder is None else _Cache(Path(folder), name, function, variables, outputs)
+        folder = None if self.asking.cache is None else made_folder("cache", self.asking.cache)
+        self._cache = None if folder is None else _Cache(folder, name, function, variables, outputs)
 
     @property
     def count(self) -> int:
@@ -122,7 +123,6 @@ class _Cache:
     """
 
     def __init__(self, folder: Path, name: str, function: Function, variables: int, outputs: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         plain = re.sub(r"\W+", "-", name).strip("-") or "function"
         self.records = Records(folder / f"{plain}-{variables}-{outputs}.values")
         self.width, self.known = variables, dict[bytes, Floats]()

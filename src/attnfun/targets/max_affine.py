@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..arguments import instance, real_array
+from ..domain import WIDEST, Box
 from ..errors import InputError
 from ..interval import Interval
 from ..interval.forms import Forms
@@ -25,11 +26,10 @@ class MaxAffine(Family):
     """
 
     def __init__(self, A: npt.ArrayLike, b: npt.ArrayLike, minus: MaxAffine | None = None) -> None:
-        self.A, self.b, self.minus = np.array(A, dtype=np.float64), np.array(b, dtype=np.float64), minus
+        self.A, self.b = np.array(real_array("A", A, most=WIDEST)), np.array(real_array("b", b, most=WIDEST))
+        self.minus = instance("minus", minus, MaxAffine, "another af.MaxAffine")
         if self.A.ndim != 2 or self.b.shape != self.A.shape[:1] or self.A.size == 0:
             raise InputError("a max-affine function needs A (N, D) and b (N,)", got=f"{self.A.shape}, {self.b.shape}")
-        if not (np.isfinite(self.A).all() and np.isfinite(self.b).all()):
-            raise InputError("A and b of a max-affine function must be finite", got="an infinity or NaN")
         if minus is not None and (minus.minus is not None or minus.A.shape[1] != self.A.shape[1]):
             raise InputError(
                 "only a plain max-affine function of the same variables can be subtracted", got=repr(minus)
@@ -37,13 +37,16 @@ class MaxAffine(Family):
 
     def __call__(self, x: npt.ArrayLike) -> Floats:
         """Evaluate in float64, (..., D) -> (...)."""
-        value = (np.asarray(x, dtype=np.float64) @ self.A.T + self.b).max(axis=-1)
-        return value if self.minus is None else value - self.minus(x)
+        points, size = real_array("points", x), self.A.shape[1]
+        if points.shape[-1:] != (size,):
+            raise InputError(f"points must have shape (..., {size})", got=points.shape)
+        value = (points @ self.A.T + self.b).max(axis=-1)
+        return value if self.minus is None else value - self.minus(points)
 
     def __sub__(self, other: MaxAffine) -> MaxAffine:
         if self.minus is not None:
             raise InputError("only one max-affine function can be subtracted", got=repr(self))
-        return MaxAffine(self.A, self.b, other)
+        return MaxAffine(self.A, self.b, other) if isinstance(other, MaxAffine) else NotImplemented
 
     @property
     def parts(self) -> list[MaxAffine]:

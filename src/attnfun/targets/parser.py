@@ -14,8 +14,9 @@ import ast
 import difflib
 import math
 import sys
+import warnings
 from dataclasses import dataclass
-from fractions import Fraction
+from decimal import Decimal, InvalidOperation
 from functools import reduce
 from itertools import pairwise
 from typing import Any
@@ -74,7 +75,7 @@ def names_in(text: str) -> tuple[str, ...]:
 
 def on_one_line(text: str) -> str:
     """The text with line breaks as spaces, so that places in it are plain offsets."""
-    return " ".join(text.split("\n")).strip()
+    return " ".join(text.splitlines()).strip()
 
 
 def parse(text: str, variables: tuple[str, ...]) -> Program:
@@ -88,7 +89,9 @@ def _syntax(text: str) -> ast.expr:
     if len(text) > MAX_LENGTH:
         raise InputError(f"a formula may have at most {MAX_LENGTH} characters", got=len(text))
     try:
-        return ast.parse(on_one_line(text), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # "1or x" is a mistake
+            return ast.parse(on_one_line(text), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as reason:
         message = getattr(reason, "msg", None) or str(reason) or "too deeply nested"
         column = getattr(reason, "offset", None)
@@ -98,6 +101,14 @@ def _syntax(text: str) -> ast.expr:
             got=f"{text.strip()[:200]!r}: {message}{place}",
             remedy="Write it as in Python: 2*x, x**2, sin(x).",
         ) from None
+
+
+def _decimal(text: str) -> Decimal:
+    """The number as written, whatever its exponent; one that even decimals cannot hold is NaN, equal to no float."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("nan")
 
 
 class _Reader:
@@ -186,10 +197,13 @@ class _Reader:
         number = float(value) if abs(value) <= LARGEST else math.inf
         if math.isinf(number):
             raise self.refusal(text, "the number is too large for a float")
-        try:
-            exact = Fraction(text.replace("_", "")) == Fraction(number)
-        except ValueError:  # 0x10 and the like
-            exact = isinstance(value, int) and int(number) == value
+        if isinstance(value, int):
+            exact = int(number) == value
+        else:
+            written = _decimal(text)
+            exact = written == Decimal(number)
+            if number == 0 and not exact:
+                raise self.refusal(text, "the number is too small for a float: write 0, or rescale a variable")
         return self.add(Node("constant", value=number, exact=exact, place=place))
 
     def name(self, name: str, place: tuple[int, int]) -> int:

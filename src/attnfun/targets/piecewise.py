@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..arguments import real_array, real_number
+from ..domain import WIDEST, Box
 from ..errors import InputError
 from ..interval import Interval, Jet
 from ..interval.directed import ULP
@@ -177,23 +178,25 @@ class TruncatedLinear(Family):
     """
 
     def __init__(self, w: npt.ArrayLike, t: npt.ArrayLike, a: float, b: float) -> None:
-        self.w = np.array(w, dtype=np.float64)
+        self.w, shift = np.array(real_array("w", w, most=WIDEST)), real_array("t", t, most=WIDEST)
         if self.w.ndim != 2 or self.w.size == 0:
             raise InputError("w of a truncated linear map must have shape (n, d)", got=self.w.shape)
         try:
-            self.t = np.array(np.broadcast_to(np.asarray(t, dtype=np.float64), self.w.shape[:1]))
+            self.t = np.array(np.broadcast_to(shift, self.w.shape[:1]))
         except ValueError:
             raise InputError(
-                f"t must be one number, or one for each of {len(self.w)} tokens", got=np.shape(t)
+                f"t must be one number, or one for each of {len(self.w)} tokens", got=shift.shape
             ) from None
-        self.a, self.b = float(a), float(b)
-        finite = np.isfinite(self.w).all() and np.isfinite(self.t).all() and np.isfinite([self.a, self.b]).all()
-        if not (finite and self.a < self.b):
-            raise InputError("w, t, a and b must be finite, with a < b", got=f"a={self.a:g}, b={self.b:g}")
+        self.a, self.b = (real_number(name, end, least=-WIDEST, most=WIDEST) for name, end in (("a", a), ("b", b)))
+        if not self.a < self.b:
+            raise InputError("the ends of a truncated linear map must have a < b", got=f"a={self.a:g}, b={self.b:g}")
 
     def __call__(self, X: npt.ArrayLike) -> Floats:
         """Evaluate in float64."""
-        return np.clip((np.asarray(X) * self.w).sum(axis=-1) + self.t, self.a, self.b)
+        points = real_array("points", X)
+        if points.shape[-2:] != self.w.shape:
+            raise InputError(f"points must have shape (..., {', '.join(map(str, self.w.shape))})", got=points.shape)
+        return np.clip((points * self.w).sum(axis=-1) + self.t, self.a, self.b)
 
     def on(self, domain: Box) -> TruncatedLinearTarget:
         """The target on a box of shape (n, d), or (d,) for a single token."""

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box, Flags, Floats, Outside, as_box
+from ..arguments import real_array, real_number
+from ..domain import WIDEST, Box, Flags, Floats, Outside, as_box
 from ..errors import InputError
 from ..interval import Interval
 from .base import Status, Target
@@ -40,17 +41,16 @@ class Points(Box):
     """
 
     def __init__(self, points: npt.ArrayLike, fill: float = 0.0, names: Sequence[str] | None = None) -> None:
-        cloud = np.array(points, dtype=np.float64)
-        if cloud.ndim not in (1, 2, 3) or not cloud.size or not np.isfinite(cloud).all():
+        cloud = np.array(real_array("points", points, most=WIDEST))
+        if cloud.ndim not in (1, 2, 3) or not cloud.size:
             raise InputError("points must be finite numbers of shape (S,), (S, D) or (S, n, d)", got=cloud.shape)
-        if not 0 <= fill < np.inf:
-            raise InputError("fill must be a finite distance >= 0", got=fill)
+        fill = real_number("fill, a distance,", fill, least=0.0, most=WIDEST)
         low, high = cloud.min(axis=0) - fill * SLACK, cloud.max(axis=0) + fill * SLACK
         flat = np.where(low == high, 0.5, 0.0)
         super().__init__(low - flat, high + flat, names)
         cloud.setflags(write=False)
         object.__setattr__(self, "points", cloud.reshape(len(cloud), -1))  # (S, D)
-        object.__setattr__(self, "fill", float(fill))
+        object.__setattr__(self, "fill", fill)
 
     points: Floats
     fill: float

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import labels, real_array
 from ..domain import WIDEST, Box
 from ..errors import InputError
 from ..interval import Interval
@@ -53,7 +54,7 @@ class Samples(Family):
             )
         object.__setattr__(self, "X", rows)
         object.__setattr__(self, "y", values.reshape(len(values), -1))
-        object.__setattr__(self, "names", None if names is None else tuple(str(name) for name in names))
+        object.__setattr__(self, "names", labels("names", names))
         object.__setattr__(self, "output_shape", values.shape[1:])
 
     @property
@@ -171,19 +172,6 @@ def mean_over_rows(residuals: Floats, norm: float) -> float:
 
 def _numbers(name: str, values: npt.ArrayLike) -> Floats:
     """Finite real numbers of ordinary size, as an array of its own."""
-    try:
-        if np.iscomplexobj(values):
-            raise TypeError("complex numbers")
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as reason:
-        raise InputError(f"{name} must be an array of real numbers", got=str(reason)) from None
-    bad = np.argwhere(~(np.abs(array) <= WIDEST))
-    if len(bad):
-        place = tuple(int(k) for k in bad[0])
-        raise InputError(
-            f"{name} must be finite numbers up to {WIDEST:g}",
-            got=f"{array[place]} at {place}",
-            remedy="Drop or fill in such rows; rescale what is larger.",
-        )
+    array = np.array(real_array(name, values, most=WIDEST))
     array.setflags(write=False)
     return array
