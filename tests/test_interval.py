@@ -19,6 +19,10 @@ reals = st.floats(allow_nan=False, allow_infinity=False, width=64)
 moderate = st.floats(-1e6, 1e6) | st.floats(-1e-300, 1e-300) | st.sampled_from([0.0, -0.0, 5e-324, 1.0, -1.0])
 
 
+EXTREMES = [0.0, -0.0, 5e-324, 1e-310, 2.0**-1022, 1e-160, 1.0, 2.0**600, 1e300, float(np.finfo(float).max)]
+extreme = st.sampled_from(EXTREMES) | st.sampled_from([-x for x in EXTREMES]) | reals
+
+
 @st.composite
 def interval_and_member(draw, numbers=reals):
     ends = sorted([draw(numbers), draw(numbers)])
@@ -77,9 +81,9 @@ UNARY = {
 }
 
 
-def ball_says_inside(name: str, x: float, interval: Interval) -> bool:
-    """Does Arb, at 300 bits, allow the value to be in the interval? (It decides all but exact ties.)"""
-    flint.ctx.prec = 300
+def ball_says_inside(name: str, x: float, interval: Interval, bits: int = 300) -> bool:
+    """Does Arb allow the value to be in the interval? (It decides all but exact ties.)"""
+    flint.ctx.prec = bits
     value = getattr(flint.arb(x), UNARY[name][1])()
     if not value.is_finite():
         return True
@@ -107,6 +111,18 @@ def test_functions_contain_every_member_of_an_interval(name, data):
     near = st.floats(max(low, -20), min(high, 20)) | st.floats(low, high)
     box, member = data.draw(interval_and_member(near))
     assert ball_says_inside(name, float(member), function(box))
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_functions_hold_at_any_scale(name):
+    """From the smallest float to the largest, and next to multiples of a quarter turn."""
+    rng = np.random.default_rng(2)
+    wild = np.ldexp(rng.uniform(-1, 1, 300), rng.integers(-1074, 1025, 300))
+    turns = np.nextafter(rng.integers(-(10**7), 10**7, 100) * np.pi / 2, rng.choice([-np.inf, np.inf], 100))
+    points = np.concatenate([wild, turns, EXTREMES, np.negative(EXTREMES)])
+    enclosed = UFUNCS[UNARY[name][0].__name__](Interval(points))
+    defined = np.broadcast_to(enclosed.defined, points.shape)
+    assert all(ball_says_inside(name, float(points[i]), enclosed[i], bits=1400) for i in np.flatnonzero(defined))
 
 
 @given(st.floats(0, 50), st.floats(0, 50), st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 1), st.floats(0, 1))
@@ -161,10 +177,6 @@ def test_sums_and_products_with_matrices_contain_the_exact_result(numbers):
     assert holds(Interval(numbers).sum(0), exact)
     ones = np.ones((len(numbers), 1))
     assert holds((Interval([numbers]) @ ones)[0, 0], exact)
-
-
-EXTREMES = [0.0, -0.0, 5e-324, 1e-310, 2.0**-1022, 1e-160, 1.0, 2.0**600, 1e300, float(np.finfo(float).max)]
-extreme = st.sampled_from(EXTREMES) | st.sampled_from([-x for x in EXTREMES]) | reals
 
 
 @given(st.lists(extreme, min_size=1, max_size=8), st.lists(extreme, min_size=8, max_size=8))

@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..interval import Interval, join
-from ..interval.directed import ULP, above
+from ..interval.directed import SMALLEST, ULP, above
 from ..network import Attention
 from ..network.layers import scaling_roundings, selects
 from ..network.reference import softmax
@@ -352,7 +352,7 @@ def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Flo
 def _project(memory: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> tuple[Floats, Floats, Floats]:
     """`memory @ weight + bias`, a bound on our rounding error in it, and one on the deployed network's."""
     result, size = memory @ weight + bias, np.abs(memory) @ np.abs(weight) + np.abs(bias)
-    radius = np.where(selects(weight, bias), 0.0, (len(weight) + 4) * ULP * size)
+    radius = np.where(selects(weight, bias), 0.0, (len(weight) + 4) * ULP * size + len(weight) * SMALLEST)
     error = linear_error(
         np.zeros((*memory.shape, 2)), np.abs(memory), weight, bias, arithmetic, np.abs(result) + radius
     )

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from ..interval import Jet
 from ..interval.basis import Basis
-from ..interval.directed import ULP
+from ..interval.directed import SMALLEST, ULP
 from ..interval.jet_functions import convolve, divide, rows_of
 from ..interval.jets import TINY
 
@@ -72,6 +72,7 @@ class Moments:
         doubts = weight[:, :, None] * (np.abs(known) * error[:, :, None] + spread * (1 + error[:, :, None]))
         there = real.astype(np.float64)  # (B, 1, T)
         doubts = _beside(weight * error, doubts) + TINY * _beside(there, there[:, :, None] * (np.abs(known) + spread))
+        doubts += 4 * SMALLEST * ((1 + weight) * there)[:, :, None]  # these products may underflow, powers may be large
         powers = _powers(base, slopes)  # (B, n, C, T)
         sums = rows @ np.swapaxes(powers, 2, 3) / base.factorials  # (B, n, 1+v, C)
         np.abs(powers, out=powers)
@@ -86,6 +87,7 @@ class Moments:
         terms = span / np.maximum(np.arange(base.degree + 2.0), 1.0)[:, None, None, None]  # (M+2, B, n, T)
         terms[0] = np.where(real, np.maximum(far, TINY), 0.0)
         np.multiply.accumulate(terms, axis=0, out=terms)
+        terms += np.where(real, TINY, 0.0)  # they may underflow beside values of any size
         heavy = np.moveaxis(terms.sum(axis=3), 0, 2)  # (B, n, M+2)
         apart = (terms[-1][:, :, None] * (np.abs(known - pivot[..., None]) + spread)).sum(axis=3)  # (B, n, v)
         return cls(sums, sizes, doubts, wobble, heavy * (1 + 1e-9), pivot, apart * (1 + 1e-9))
@@ -106,14 +108,14 @@ class Moments:
         mass = Jet(base, self.sums[:, :, :1], radii[:, :, :1])
         polynomial = divide(Jet(base, self.sums[:, :, 1:], radii[:, :, 1:]), mass)  # (B, n, v)
         with np.errstate(all="ignore"):
-            size = (np.abs(polynomial.mid) + polynomial.rad) * reach[:, None, None]  # (B, n, v, C)
+            size = (np.abs(polynomial.mid) + polynomial.rad) * reach[:, None, None] + SMALLEST  # (B, n, v, C)
             by_degree = np.add.reduceat(size, [base.count(k - 1) for k in range(base.degree + 1)], axis=3)
             off = np.abs(self.pivot - polynomial.mid[..., 0]) + polynomial.rad[..., 0]
             rest = self.apart + off * self.heavy[..., None, -1]  # (B, n, v)
             rest += (by_degree[..., 1:] * self.heavy[:, :, None, -2:0:-1]).sum(axis=3)
             least = (mass.mid[..., 0] - mass.rad[..., 0]) * (1 - 4 * ULP)  # (B, n, 1)
             drift = (((np.abs(mass.mid) + mass.rad) * reach[:, None, None])[..., one].sum(axis=3)) / least
-            rest = np.where(least > 0, rest * np.exp(drift) / least, np.inf) * (1 + 1e-9) + TINY
+            rest = np.where(least > 0, (rest + TINY) * np.exp(drift) / least, np.inf) * (1 + 1e-9) + TINY
         polynomial.rad[..., 0] = polynomial.rad[..., 0] * (1 + slack) + rest
         return Jet(base, polynomial.mid, polynomial.rad)
 

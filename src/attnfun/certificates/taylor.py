@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ..interval import Interval, Jet, join
 from ..interval.basis import basis
-from ..interval.directed import ULP
+from ..interval.directed import SMALLEST, ULP
 from ..interval.jet_functions import divide, exp, multiply
 from ..interval.jets import TINY, variables
 from ..interval.jets import join as join_jets
@@ -89,6 +89,7 @@ class TaylorBounds:
             scaled = mid * reach
             off = rad * reach + slack * np.abs(scaled) + TINY * np.abs(mid)  # reach is rounded up, by TINY at least
             bound = largest_value(base, scaled) + off.sum(axis=2) * (1 + slack)  # (B, m)
+            bound = bound + 4 * base.size * SMALLEST  # a few products for each coefficient may underflow
         bound = bound.max(axis=1)  # (B,)
         return np.where(np.isnan(bound), np.inf, bound)
 
@@ -263,7 +264,7 @@ def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Floa
     known = q.basis.count(max(q.degree, 1))
     slack = (view.relative.shape[3] + 6) * ULP
     mid, off = q.mid[..., :known], q.rad[..., :known]
-    rad = np.abs(view.relative) @ (slack * np.abs(mid) + off * (1 + slack))
+    rad = slack * (np.abs(view.relative) @ np.abs(mid)) + np.abs(view.relative) @ off * (1 + slack)
     rad += view.key_radius @ (np.abs(mid) + off) * (1 + slack) + TINY
     return view.relative @ mid, rad
 

@@ -49,7 +49,7 @@ class Basis:
 
     @cached_property
     def factorials(self) -> npt.NDArray[np.float64]:
-        """α! of each, (C,)."""
+        """α! of each, (C,), to the nearest float: exact up to 22!."""
         return np.array([float(prod(map(factorial, row))) for row in self.exponents.tolist()])
 
     @cached_property

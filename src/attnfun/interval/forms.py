@@ -89,7 +89,7 @@ class Forms:
         centre = self.coefficients @ self.frame.mid
         spread = np.abs(self.coefficients) @ self.frame.radius
         count = (self.coefficients != 0).sum(axis=-1) + 4
-        spread = (spread + self.slack) * (1 + count * ULP) + count * ULP * self.terms
+        spread = (spread + self.slack) * (1 + count * ULP) + count * (ULP * self.terms + 2 * SMALLEST)
         low, high = np.nextafter(centre - spread, -np.inf), np.nextafter(centre + spread, np.inf)
         exact, value = ~self.varies & (self.slack == 0), self.coefficients[..., 0]
         return Interval(np.where(exact, value, low), np.where(exact, value, high))

@@ -77,17 +77,16 @@ def divide(a: Jet, b: Jet) -> Jet:
     with np.errstate(all="ignore"):
         room = size[0] - spread[0] * (1 + slack)
         room = np.where(room > 0, room * (1 - slack), np.nan)
-        own = spread[0] + step * size[0]
         reach = (size + spread) * (1 + slack)
         for k in range(base.size):
             mid[k] = rest[k] / first
             known = np.abs(mid[k])
-            rad[k] = (doubt[k] + known * own + TINY) / room * (1 + slack) + TINY
+            rad[k] = ((doubt[k] + known * spread[0] + TINY) / room + step * known) * (1 + slack) + TINY
             places = base.products[k][1 : base.count(b.degree)]
             count = len(places) + 1
             left = rest[places] - mid[k] * others[1:count]
             rest[places] = left
-            off = known * (spread[1:count] * (1 + slack) + step * size[1:count]) + step * np.abs(left)
+            off = known * spread[1:count] * (1 + slack) + step * (known * size[1:count] + np.abs(left))
             doubt[places] += rad[k] * reach[1:count] + off
     return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad, 0, -1))
 
@@ -139,8 +138,8 @@ def exp(a: Jet) -> Jet:
         return elementary("exp", a)
     base, slack = a.basis, (2 * a.basis.size + 16) * ULP
     known, degrees = base.count(a.degree), base.degrees.reshape(-1, *[1] * a.ndim)
-    scale = Jet.constant(base, np.exp(a.value))  # type: ignore[arg-type]
-    centre, off = scale.mid[..., 0], scale.rad[..., 0]
+    start = Jet.constant(base, np.exp(a.value))  # type: ignore[arg-type]
+    centre, off = start.mid[..., 0], start.rad[..., 0]
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         steps, doubt = rows_of(a.mid, a.ndim) * degrees, rows_of(a.rad, a.ndim) * degrees  # (C, *S)
         reach = np.abs(steps) + doubt
@@ -153,8 +152,10 @@ def exp(a: Jet) -> Jet:
             places = base.products[k][1:known]
             rows = slice(1, len(places) + 1)
             mid[places] += mid[k] * steps[rows]
-            rad[places] += rad[k] * reach[rows] + np.abs(mid[k]) * (doubt[rows] + slack * reach[rows])
-        rad = rad * (np.abs(centre) + off) + np.abs(mid) * (off + slack * np.abs(centre))
+            own = np.abs(mid[k])
+            rad[places] += rad[k] * reach[rows] + own * doubt[rows] + slack * (own * reach[rows])
+        size, scale = np.abs(mid), np.abs(centre)
+        rad = rad * (scale + off) + size * off + slack * (size * scale)
         mid *= centre
     return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad * (1 + slack) + TINY, 0, -1))
 

@@ -101,7 +101,7 @@ class Jet:
         size, mid = np.abs(weight), np.swapaxes(np.swapaxes(self.mid, -1, -2) @ weight, -1, -2)
         with np.errstate(invalid="ignore"):
             reach = np.swapaxes(np.swapaxes(self.rad, -1, -2) @ size, -1, -2) * (1 + slack)
-            spent = np.swapaxes(np.swapaxes(np.abs(self.mid), -1, -2) @ (size * ~picks * slack), -1, -2)
+            spent = np.swapaxes(np.swapaxes(np.abs(self.mid), -1, -2) @ (size * ~picks), -1, -2) * slack
         rad = reach + spent * (1 + slack)
         alone = (mid[..., 0] == 0) & (rad[..., 0] == 0)  # 0 + bias is exact
         rad[..., : self.basis.count(self.degree)] += TINY

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
-from .directed import above, below
+from .directed import LARGEST, above, below
 from .interval import UFUNCS, Interval, implements
 
 Coefficients = list[Interval]
@@ -37,9 +38,18 @@ def on(name: str, *arguments: Interval) -> Interval:
     return UFUNCS[name](*arguments)
 
 
+def whole(number: int) -> Interval:
+    """The smallest interval with floats for ends that holds a whole number: 23! is none, nor is 171!."""
+    if abs(number) > LARGEST:
+        return Interval(LARGEST, np.inf) if number > 0 else Interval(-np.inf, -LARGEST)
+    nearest = float(number)
+    low = math.nextafter(nearest, -math.inf) if nearest > number else nearest  # Python compares exactly
+    return Interval(low, math.nextafter(nearest, math.inf) if nearest < number else nearest)
+
+
 def _cycle(values: Coefficients, n: int) -> Coefficients:
     """Derivatives that repeat: the k-th is `values[k mod len]`."""
-    return [values[k % len(values)] / float(math.factorial(k)) for k in range(n + 1)]
+    return [values[k % len(values)] / whole(math.factorial(k)) for k in range(n + 1)]
 
 
 @series("exp")
@@ -82,22 +92,24 @@ def sinc(x: Interval, n: int) -> Coefficients:
         first = k + k % 2
         total, last = Interval(np.zeros_like(x.lo)), first + SINC_TERMS
         for m in reversed(range(first // 2, last // 2)):
-            number = Interval(float((-1) ** m * math.comb(2 * m, k))) / float(math.factorial(2 * m + 1))
-            total = total * squared + number
+            total = total * squared + _sinc_coefficient(m, k)
         total = total * x if k % 2 else total
         degree = last - k
-        size = on("power", Interval(x.magnitude), Interval(float(degree))).hi
-        rest = above(size / (math.factorial(degree) * math.factorial(k) * (k + degree + 1)) * (1 + 1e-12))
-        crude = (1 + 1e-12) / ((k + 1) * math.factorial(k))
-        with np.errstate(invalid="ignore"):
-            ends = (total.lo - rest, -np.inf), (total.hi + rest, np.inf)
-        low, high = (np.where(np.isnan(end), side, end) for end, side in ends)
-        low, high = np.maximum(below(low), -crude), np.minimum(above(high), crude)
-        quotient = (slope - found[-1] if k else slope) / divisor
+        scale = whole(math.factorial(degree) * math.factorial(k) * (k + degree + 1))
+        rest = (on("power", Interval(x.magnitude), Interval(float(degree))) / scale).hi
+        crude = (1.0 / whole((k + 1) * math.factorial(k))).hi
+        near, quotient = total + Interval(-rest, rest), (slope - found[-1] if k else slope) / divisor
+        low, high = np.maximum(near.lo, -crude), np.minimum(near.hi, crude)
         low = np.where(away, np.maximum(low, quotient.lo), low)
         high = np.where(away, np.minimum(high, quotient.hi), high)
         found.append(Interval(low, high, x.defined))
     return found
+
+
+@lru_cache(maxsize=4096)
+def _sinc_coefficient(m: int, k: int) -> Interval:
+    """`(-1)^m C(2m, k)/(2m+1)!`."""
+    return whole((-1) ** m * math.comb(2 * m, k)) / whole(math.factorial(2 * m + 1))
 
 
 @implements("sinc")
@@ -119,13 +131,18 @@ def cosh(x: Interval, n: int) -> Coefficients:
 
 
 def power(x: Interval, exponent: Interval, n: int) -> Coefficients:
-    """`binom(p, k) x^(p - k)`; a whole p >= 0 ends after p."""
+    """`binom(p, k) x^(p - k)`; a whole p >= 0 ends after p.
+
+    Where `p - k` is no float its parity is lost, and with it the sign of a power of a negative number: unknown.
+    """
     coefficients, binomial = [], Interval(1.0)
     for k in range(n + 1):
         vanishes = bool(np.all((binomial.lo == 0) & (binomial.hi == 0)))
-        coefficients.append(
-            Interval(np.zeros_like(x.lo)) if vanishes else binomial * on("power", x, exponent - float(k))
-        )
+        less = exponent - float(k)
+        lost = (exponent.lo == exponent.hi) & (less.lo < less.hi) & (x.lo < 0)
+        value = on("power", x, less)
+        value = Interval(np.where(lost, -np.inf, value.lo), np.where(lost, np.inf, value.hi), value.defined)
+        coefficients.append(Interval(np.zeros_like(x.lo)) if vanishes else binomial * value)
         binomial = binomial * (exponent - float(k)) / float(k + 1)
     return coefficients
 
