@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import flint
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.special import erf
 
 import attnfun as af
@@ -15,14 +19,16 @@ from attnfun.certificates.arb_jets import Rough, arb, evaluate, precision
 from attnfun.certificates.arb_jets import jets as algebra_of
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
+from attnfun.certificates.polynomials import reaches
 from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
 from attnfun.deadline import Deadline
 from attnfun.domain import Box, as_box
 from attnfun.interval import Interval, Jet, Untraceable
-from attnfun.interval.jet_functions import multiply
+from attnfun.interval.basis import basis
+from attnfun.interval.jet_functions import UFUNCS, divide, multiply
 from attnfun.interval.jets import variables
-from attnfun.interval.series import SERIES
+from attnfun.interval.series import SERIES, power, whole
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
 from attnfun.targets import Expression, as_target
@@ -155,6 +161,149 @@ def test_series_over_boxes_contain_those_of_their_points(name):
         for x in (start, start + 0.37 * width, start + width):
             for k, exact in enumerate(arb_coefficients(name, float(min(x, start + width)))):
                 assert abs(exact - flint.arb(float(jet.mid[0, k]))) <= flint.arb(float(min(jet.rad[0, k], 1e300)))
+
+
+WILD_DEGREE, WILD_BITS = 6, 2400
+
+
+def wild(rng: np.random.Generator, shape: tuple[int, ...], least: int = -1074, most: int = 1000) -> np.ndarray:
+    """Numbers of all sizes from 2^least to 2^most, some of them zero."""
+    numbers = np.ldexp(rng.uniform(-1, 1, shape), rng.integers(least, most, shape))
+    return np.where(rng.random(shape) < 0.15, 0.0, numbers)
+
+
+def wild_jets(rng: np.random.Generator, count: int, degree: int) -> tuple[Jet, list[flint.arb_series]]:
+    """Series (count,) of one variable with coefficients of all sizes, and a member of each."""
+    base = basis(1, WILD_DEGREE)
+    scales = [(-1074, 1000), (-1074, -900), (-8, 2), (300, 1000)]
+    mid = wild(rng, (count, base.size), *scales[rng.integers(len(scales))])
+    mid[:, 0] = wild(rng, (count,), *scales[rng.integers(len(scales))])
+    rad = np.abs(mid) * rng.choice([0, 1e-16, 1e-3], mid.shape) + rng.choice([0, 5e-324, 1e-310, 1e-200], mid.shape)
+    rad *= rng.integers(0, 2)
+    mid[:, degree + 1 :] = rad[:, degree + 1 :] = 0.0
+    rows = zip(mid.tolist(), rad.tolist(), rng.integers(-1, 2, mid.shape).tolist(), strict=True)
+    members = [[flint.arb(m) + e * flint.arb(r) for m, r, e in zip(*row, strict=True)] for row in rows]
+    return Jet(base, mid, rad, degree), [flint.arb_series(member) for member in members]
+
+
+def beaten(jet: Jet, members: list[flint.arb_series | None]) -> list[tuple[int, int]]:
+    """Rows and coefficients of series (B,) that their exact members lie outside of."""
+    found = []
+    for row, member in enumerate(members):
+        for k in range(jet.basis.size):
+            exact = flint.arb(0) if member is None else member[k]
+            if member is None or not exact.is_finite() or not np.isfinite(jet.rad[row, k]):
+                continue
+            if abs(exact - flint.arb(float(jet.mid[row, k]))) > flint.arb(float(jet.rad[row, k])):
+                found.append((row, k))
+    return found
+
+
+def exact_of(name: str, member: flint.arb_series) -> flint.arb_series | None:
+    """A function of a series in ball arithmetic; None where it is not defined, or a quotient by zero."""
+    rule = ARB[name][0]
+    if name in ("sinc", "reciprocal") and not abs(member[0]) > 0:
+        return None
+    try:
+        return getattr(member, rule)() if isinstance(rule, str) else rule(member)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+@given(st.integers(0, 2**31), st.sampled_from([0, 1, 2, WILD_DEGREE]), st.sampled_from([0, 1, WILD_DEGREE]))
+def test_arithmetic_of_series_holds_at_any_scale(seed, degree_a, degree_b):
+    rng = np.random.default_rng(seed)
+    flint.ctx.prec, flint.ctx.cap = WILD_BITS, WILD_DEGREE + 1
+    (a, some), (b, others) = wild_jets(rng, 6, degree_a), wild_jets(rng, 6, degree_b)
+    pairs = list(zip(some, others, strict=True))
+    with np.errstate(all="ignore"):
+        assert not beaten(a + b, [x + y for x, y in pairs])
+        assert not beaten(multiply(a, b), [x * y for x, y in pairs])
+        assert not beaten(divide(a, b), [x / y if abs(y[0]) > 0 else None for x, y in pairs])
+        assert not beaten(a.reshape(1, 6).sum(1), [sum(some, flint.arb_series([0]))])
+        weight, bias = wild(rng, (6, 1), -1074, int(rng.choice([-1030, 1000]))), wild(rng, (1,))
+        total = sum((x * flint.arb(w) for x, w in zip(some, weight[:, 0].tolist(), strict=True)), flint.arb_series([0]))
+        assert not beaten(a.reshape(1, 6).linear(weight, bias)[0], [total + flint.arb(float(bias[0]))])
+
+
+@pytest.mark.parametrize("name", ARB)
+def test_functions_of_series_hold_at_any_scale(name):
+    flint.ctx.prec, flint.ctx.cap = WILD_BITS, WILD_DEGREE + 1
+    rng, function = np.random.default_rng(3), UFUNCS[name]
+    for degree in (1, 2, WILD_DEGREE):
+        for _ in range(4):
+            inner, members = wild_jets(rng, 12, degree)
+            with np.errstate(all="ignore"):
+                assert not beaten(function(inner), [exact_of(name, member) for member in members])
+
+
+@pytest.mark.parametrize("name", ARB)
+def test_coefficients_of_high_degree_hold_at_any_scale(name):
+    """Up to degree 30: factorials beyond 22! are no floats."""
+    rng, degree = np.random.default_rng(4), 30
+    flint.ctx.prec, flint.ctx.cap = WILD_BITS, degree + 1
+    points = np.concatenate([wild(rng, (12,)), wild(rng, (12,), -4, 3), wild(rng, (6,), 0, 10)])
+    coefficients = SERIES[name](Interval(points), degree)
+    for row, x in enumerate(points.tolist()):
+        exact = exact_of(name, flint.arb_series([flint.arb(x), 1]))
+        for k, coefficient in enumerate(coefficients if exact is not None else []):
+            low, high = (float(np.broadcast_to(end, points.shape)[row]) for end in (coefficient.lo, coefficient.hi))
+            assert not exact[k].is_finite() or not (exact[k] < flint.arb(low) or exact[k] > flint.arb(high))
+
+
+def test_whole_numbers_are_enclosed():
+    for number in (1, 6, math.factorial(22), math.factorial(23), math.comb(70, 35), math.factorial(200)):
+        for signed in (number, -number):
+            enclosed = whole(signed)
+            assert enclosed.lo == -np.inf or int(enclosed.lo) <= signed
+            assert enclosed.hi == np.inf or signed <= int(enclosed.hi)
+    assert whole(math.factorial(22)).lo == whole(math.factorial(22)).hi
+
+
+def test_a_power_whose_parity_is_lost_is_unknown():
+    """(-1)^(p-1) for p = 1e17: the exponent is no float, so the sign is unknown."""
+    slope = power(Interval([-1.0, 0.5]), Interval(1e17), 1)[1]
+    assert np.isinf(slope.lo[0])
+    assert np.isfinite(slope.hi[1])
+
+
+def test_half_widths_of_all_sizes_give_their_powers():
+    """A power of one axis underflows, its product with that of another axis does not."""
+    base = basis(2, 12)
+    radius = np.array([[1e-60, 1e60], [1e-12, 1e-12], [1e100, 1e-100]])
+    for row, reach in zip(radius.tolist(), reaches(base, radius), strict=True):
+        for (first, second), size in zip(base.exponents.tolist(), reach.tolist(), strict=True):
+            exact = Fraction(row[0]) ** first * Fraction(row[1]) ** second
+            assert size == np.inf or exact <= Fraction(size)
+
+
+def test_an_error_that_was_met_is_a_lower_bound():
+    """The formula is 1, but at every point its enclosure has a width of 2 or more: no error has been met."""
+    target = as_target("(1e16*x + 1) - 1e16*x", as_box({"x": (0.5, 1)}))
+    outcome = bound_error(target, bank_of([[0.0, 0.0]], [1.0]), 0.5, most=100)
+    assert outcome.found == 0
+    assert outcome.bound > 0.5
+
+
+def test_a_goal_below_an_error_that_was_met_is_given_up():
+    target = as_target("x", as_box({"x": (0.5, 1)}))
+    outcome = bound_error(target, bank_of([[0.0, 0.0]], [0.0]), 0.25)
+    assert 0.25 < outcome.found <= 1 <= outcome.bound
+
+
+@pytest.mark.parametrize("norm", [np.inf, 1.0])
+def test_a_search_among_neighbouring_floats_ends(norm):
+    """Few floats, and a wave that none of them can follow: neighbours are settled, the other axis is still cut."""
+    domain = as_box({"x": (1e6, np.nextafter(1e6, np.inf) + 2.0**-31), "y": (0, 1)})
+    target = as_target("sin(1e20*x)*0.001 + y", domain)
+    outcome = bound_error(target, bank_of([[0.0, 0.0]], [0.0], variables=2), None, norm=norm, most=20_000)
+    assert np.isfinite(outcome.bound)
+    assert outcome.boxes < 20_000
+
+
+def test_a_pole_between_neighbouring_floats_is_refused():
+    with pytest.raises(af.InputError, match="exp"):
+        af.compile("exp(x) - 1", {"x": (1e6, 1e6 + 1e-3)}, 0.1)
 
 
 @pytest.mark.parametrize(("variables_", "degree"), [(1, 8), (2, 5), (3, 4), (5, 2)])

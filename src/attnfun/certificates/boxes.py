@@ -68,12 +68,17 @@ class Boxes:
         )
 
     def middle(self, extent: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
-        """The longest axis of each box, as measured by `extent` (D,), and the middle along it, (B,) each."""
-        axis = np.argmax((self.hi - self.lo) / extent, axis=1)
-        return axis, Interval(self.lo, self.hi).mid[np.arange(len(self)), axis]
+        """For each box the longest axis, as measured by `extent` (D,), and the middle along it, (B,) each.
+
+        Axes with a float between their ends come first.
+        """
+        middle = Interval(self.lo, self.hi).mid  # (B, D)
+        apart = (self.lo < middle) & (middle < self.hi)
+        axis = np.argmax(np.where(apart, (self.hi - self.lo) / extent, 0.0), axis=1)
+        return axis, middle[np.arange(len(self)), axis]
 
     def divisible(self, extent: Floats) -> npt.NDArray[np.bool_]:
-        """Is there a float between the ends of the longest axis, (B,)?"""
+        """Is there an axis that can be cut, (B,)?"""
         (axis, middle), rows = self.middle(extent), np.arange(len(self))
         return (self.lo[rows, axis] < middle) & (middle < self.hi[rows, axis])
 

@@ -2,9 +2,12 @@
 
 On each box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so its error is at
 most `max(Y_hi - F_lo, F_hi - Y_lo)`; Taylor series of the difference often say less; what rounding adds on that box
-comes on top. At the centre the same formula, with the target enclosed at that one point, says how large a bound any
-proof must be left with (`found`). Boxes are cut until the bound is at most the goal, or within 5 % of `found` (and the
-rounding part falls no more).
+comes on top. At the centre the same formula, with the target enclosed at that one point, says about how large a bound
+boxes are left with (`seen`). Boxes are cut until the bound is at most the goal, or within 5 % of the largest `seen`
+(and the rounding part falls no more), or until no float lies between their ends.
+
+`seen` is no lower bound: enclosures at a point have a width. That a goal cannot be proved follows from a lower bound
+`max(Y_lo - F_hi, F_lo - Y_hi)` at that centre, and this is also the error that a proof says it found.
 
 For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`, rounded up at any
 scale (`interval/norms.py`). At every moment it holds for the whole domain, so stopping early is sound.
@@ -84,7 +87,7 @@ class Outcome:
     parts: dict[str, float]
     """Each part alone, in the same norm; the bound is at most their sum."""
     found: float
-    """The error met at centres of boxes, in real arithmetic, in the same norm (for L_p an estimate)."""
+    """A lower bound on the largest error, met at the centre of a box, in real arithmetic; for L_p an estimate."""
     boxes: int
     defined: bool
     """Was the target proved to be defined everywhere?"""
@@ -101,6 +104,7 @@ class _Ledger:
         self.total, self.parts, self.found = 0.0, np.zeros(len(PARTS)), 0.0
         self.boxes, self.defined = 0, True
         self.worst, self.peak = Interval(self.low, self.high), 0.0
+        self.place = self.worst.mid  # (1, D), where the largest error was met
 
     def measure(self, errors: Floats, boxes: Boxes) -> Floats:
         """What errors (B, ...) on boxes contribute: themselves, or their L_p norms on each box."""
@@ -122,8 +126,10 @@ class _Ledger:
     def look(self, boxes: Boxes) -> None:
         """Note new boxes."""
         self.boxes += len(boxes)
-        if isinf(self.norm):
-            self.found = max(self.found, float(boxes.seen.max(initial=0.0)))
+        if isinf(self.norm) and boxes.seen.max(initial=0.0) > self.found:
+            peak = int(np.argmax(boxes.seen))
+            self.found = float(boxes.seen[peak])
+            self.place = Interval(boxes.lo[peak : peak + 1], boxes.hi[peak : peak + 1]).mid
 
     def settle(self, boxes: Boxes) -> None:
         """Take these boxes as they are."""
@@ -155,13 +161,14 @@ class _Ledger:
     def state(self) -> dict[str, Floats]:
         """Everything as named arrays."""
         scalars = np.array([self.total, self.found, self.boxes, self.defined, self.peak])
-        return {"ledger": scalars, "ledger.parts": self.parts, "ledger.lo": self.worst.lo, "ledger.hi": self.worst.hi}
+        places = {"ledger.lo": self.worst.lo, "ledger.hi": self.worst.hi, "ledger.place": self.place}
+        return {"ledger": scalars, "ledger.parts": self.parts, **places}
 
     def restore(self, named: dict[str, Floats]) -> None:
         """Everything again."""
         self.total, self.found, boxes, defined, self.peak = (float(number) for number in named["ledger"])
         self.boxes, self.defined, self.parts = int(boxes), bool(defined), named["ledger.parts"]
-        self.worst = Interval(named["ledger.lo"], named["ledger.hi"])
+        self.worst, self.place = Interval(named["ledger.lo"], named["ledger.hi"]), named["ledger.place"]
 
 
 def bound_error(
@@ -179,8 +186,8 @@ def bound_error(
 ) -> Outcome:
     """Prove a bound on `|target - network|` over the domain, for the network in its own arithmetic.
 
-    Stops at `bound <= goal`, at a point whose error exceeds the goal (no proof is possible), within 5 % of the
-    largest error found, after `most` boxes, or at a limit of time or memory. Work per box is O(tokens in play there).
+    Stops at `bound <= goal`, at a point whose error surely exceeds the goal (no proof is possible), within 5 % of the
+    largest error met, after `most` boxes, or at a limit of time or memory. Work per box is O(tokens in play there).
     `executor` is any `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted proof leaves its state
     there, and the same call goes on from it.
     """
@@ -197,7 +204,7 @@ def bound_error(
             seen = ledger.seen(waiting)
             if progress is not None:
                 progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
-            hopeless = goal is not None and seen > goal and isinf(norm)
+            hopeless = goal is not None and isinf(norm) and seen > goal and _least_error(problem, ledger) > goal
             late = deadline.over
             spent = (
                 late or len(waiting) > MAX_BOXES or ledger.boxes > most or not memory.holds(COPIES * waiting.numbers)
@@ -218,7 +225,7 @@ def bound_error(
         kept.keep()
         raise
     bound = ledger.bound(waiting)
-    found = ledger.seen(waiting)
+    found = _least_error(problem, ledger) if isinf(norm) else ledger.seen(waiting)
     ledger.settle(waiting)
     if late and (goal is None or bound > goal):
         kept.keep()
@@ -228,11 +235,20 @@ def bound_error(
     return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
 
 
+def _least_error(problem: Problem, ledger: _Ledger) -> float:
+    """A lower bound on the error where the largest was met; 0 if there is no time left to tell."""
+    with suppress(TimeLimitReached):
+        return problem.least_error(ledger.place)
+    return 0.0
+
+
 def _pieces(boxes: Boxes, extent: Floats, easy: float) -> Boxes:
     """Boxes cut in two, or in four where they are far from good enough."""
     far = (boxes.bound > FAR * easy) & (easy > 0)
-    near, further = boxes.take(np.flatnonzero(~far)), boxes.take(np.flatnonzero(far))
-    return Boxes.join([near.halves(extent), further.halves(extent).halves(extent)])
+    near, further = boxes.take(np.flatnonzero(~far)), boxes.take(np.flatnonzero(far)).halves(extent)
+    again = further.divisible(extent)
+    smallest, further = further.take(np.flatnonzero(~again)), further.take(np.flatnonzero(again))
+    return Boxes.join([near.halves(extent), smallest, further.halves(extent)])
 
 
 def _in_chunks(

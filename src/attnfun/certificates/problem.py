@@ -162,6 +162,15 @@ class Problem:
             bound[pick] = np.minimum(bound[pick], series)
         return bound
 
+    def least_error(self, point: Floats) -> float:
+        """A lower bound on the error at a point (1, D), in real arithmetic; 0 outside of the domain."""
+        at = Interval(point)
+        if not self.target.domain.contains(point)[0]:
+            return 0.0
+        region, _ = self.encloser(at.reshape(1, *self.network.shape_in), self.encloser.start())
+        network, target = region.tokens.reshape(1, -1), self.target.enclose(at)  # (1, m)
+        return max(0.0, *(network - target).lo.ravel(), *(target - network).lo.ravel())
+
     def _at_centres(self, centres: Interval, values: Floats) -> Floats:
         """Errors at centres (B, D) with network values (B, m), the target enclosed there; 0 outside the domain."""
         target, inside = self.target.enclose(centres), self.target.domain.contains(centres.lo)

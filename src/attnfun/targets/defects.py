@@ -1,9 +1,9 @@
 """Refuse early a target that no network can imitate: a pole, an undefined place, or (in the sup norm) a jump.
 
 Boxes on which the enclosure is wide are halved, the widest few at a time. An enclosure that is still unbounded on a box
-of the finest width is a pole. One that is wider than twice the tolerance, and has hardly shrunk while its box shrank by
-a factor of a million, is a jump: a network is continuous, so it is wrong by half a jump on one side of it. Finding
-nothing proves nothing: the certificate's own search covers the whole domain.
+of the finest width, or on one without a float between its ends, is a pole. One that is wider than twice the tolerance,
+and has hardly shrunk while its box shrank by a factor of a million, is a jump: a network is continuous, so it is wrong
+by half a jump on one side of it. Finding nothing proves nothing: the certificate's own search covers the whole domain.
 """
 
 from __future__ import annotations
@@ -52,8 +52,12 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
             spread = np.nan_to_num(range_.hi - range_.lo, nan=inf, posinf=inf).max(axis=1)  # (B,)
         width = ((high - low) / extent).max(axis=1)
         before = np.where(width > COARSE, spread, before)
-        point = width <= FINEST
-        for row in np.flatnonzero(point & (spread > jump) & (spread >= UNSHRUNK * before))[:1]:
+        rows, axis = np.arange(len(low)), np.argmax((high - low) / extent, axis=1)
+        middle = boxes.mid[rows, axis]
+        divisible = (low[rows, axis] < middle) & (middle < high[rows, axis])  # is there a float between the ends?
+        point = (width <= FINEST) | ~divisible
+        unshrunk = np.isinf(spread) | ((width <= FINEST) & (spread >= UNSHRUNK * before))
+        for row in np.flatnonzero(point & (spread > jump) & unshrunk)[:1]:
             box = boxes[int(row)].reshape(1, -1)
             if np.isinf(spread[row]):
                 raise InputError(
@@ -75,9 +79,7 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
             )
         wide = np.flatnonzero(((spread > jump) | np.isinf(spread)) & ~point)
         wide = wide[np.argsort(-spread[wide], kind="stable")[:KEPT]]
-        rows, axis = np.arange(len(wide)), np.argmax(((high - low) / extent)[wide], axis=1) if len(wide) else wide
-        middle = boxes.mid[wide][rows, axis]
         left, right = high[wide], low[wide]
-        left[rows, axis] = right[rows, axis] = middle
+        left[rows[: len(wide)], axis[wide]] = right[rows[: len(wide)], axis[wide]] = middle[wide]
         low, high = np.concatenate([low[wide], right]), np.concatenate([left, high[wide]])
         before = np.concatenate([before[wide], before[wide]])
