@@ -241,6 +241,14 @@ RNG = np.random.default_rng(3)
 W, BIAS = RNG.normal(size=(3, 3)), RNG.normal(size=3)
 
 
+def relu_of_product(h):
+    return np.maximum(h - BIAS, 0)
+
+
+def relu_of_multiple(h):
+    return np.maximum(h * BIAS, 0)
+
+
 @pytest.mark.parametrize(
     ("nodes", "wanted"),
     [
@@ -268,6 +276,12 @@ W, BIAS = RNG.normal(size=(3, 3)), RNG.normal(size=3)
             lambda h: np.maximum(X @ W, 0) + np.maximum(X, 0),
         ),
         ([helper.make_node("Identity", ["x"], ["y"])], lambda h: X),
+        ([GEMM, helper.make_node("Sub", ["h", "b"], ["d"]), helper.make_node("Relu", ["d"], ["y"])], relu_of_product),
+        ([GEMM, helper.make_node("Sub", ["b", "h"], ["y"])], lambda h: BIAS - h),
+        ([GEMM, helper.make_node("Sub", ["h", "x"], ["y"])], lambda h: h - X),
+        ([GEMM, helper.make_node("Mul", ["b", "h"], ["m"]), helper.make_node("Relu", ["m"], ["y"])], relu_of_multiple),
+        ([GEMM, helper.make_node("Mul", ["h", "top"], ["y"])], lambda h: h / 4),
+        ([GEMM, helper.make_node("Div", ["h", "top"], ["y"])], lambda h: h * 4),
         ([GEMM, helper.make_node("Clip", ["h", "", "top"], ["y"])], lambda h: np.minimum(h, 0.25)),
         ([GEMM, helper.make_node("Dropout", ["h"], ["y"])], lambda h: h),
         (
@@ -291,6 +305,10 @@ def test_onnx_graphs_are_read_as_they_run(nodes, wanted, tmp_path):
         ([helper.make_node("Gemm", ["x", "W", "b"], ["y"], transA=1)], "transA"),
         ([helper.make_node("Gemm", ["W", "x", "b"], ["y"])], "Gemm of a constant, a value"),
         ([helper.make_node("MatMul", ["x", "x"], ["y"])], "MatMul of a value, a value"),
+        ([helper.make_node("Mul", ["x", "x"], ["y"])], "Mul of a value, a value"),
+        ([helper.make_node("Div", ["x", "b"], ["y"])], "powers of two"),
+        ([helper.make_node("Div", ["b", "x"], ["y"])], "Div of a constant, a value"),
+        ([helper.make_node("Sub", ["x", "column"], ["y"])], r"shape \(3, 1\)"),
         ([helper.make_node("Gemm", ["x", "W", "column"], ["y"])], r"shape \(3, 1\)"),
         ([helper.make_node("Add", ["x", "column"], ["y"])], r"shape \(3, 1\)"),
         ([GEMM, helper.make_node("Dropout", ["h", "half", "yes"], ["y"])], "training mode"),
@@ -364,3 +382,23 @@ def test_random_graphs_become_their_own_stages(seed):
     for output, wanted in enumerate(values):
         target = PiecewiseLinear(graph.stages(output), af.Box([-1, -1], [1, 1]), (2,), "graph")
         assert target.values(X[:, :2]) == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+
+
+def test_onnx_models_of_one_point_with_more_axes(tmp_path):
+    """As public collision-avoidance networks come: input (1, 1, 1, d), a mean taken off, then Flatten."""
+    nodes = [
+        helper.make_node("Sub", ["x", "mean"], ["s"]),
+        helper.make_node("Flatten", ["s"], ["f"]),
+        helper.make_node("MatMul", ["f", "W"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["h"]),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    tensors = {"mean": np.full((1, 1, 1, 3), 0.25), "W": W, "b": BIAS}
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
+        for name, shape in (("x", [1, 1, 1, 3]), ("y", [1, 3]))
+    ]
+    initial = [numpy_helper.from_array(array, name) for name, array in tensors.items()]
+    save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], initial)), tmp_path / "f.onnx")
+    net = af.compile(tmp_path / "f.onnx", BOX, 1e-6)
+    assert np.abs(net(X) - np.maximum((X - 0.25) @ W + BIAS, 0)).max() <= net.certificate.bound <= 1e-6

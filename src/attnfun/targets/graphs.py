@@ -54,6 +54,11 @@ class Graph:
         shift = np.array(np.broadcast_to(bias, (width,)), dtype=np.float64)
         return self._add(Node((source,), (np.eye(width),), shift, unweighted=True))
 
+    def scale(self, source: int, factors: Floats) -> int:
+        """`h * factors`, feature by feature."""
+        width = self.widths[source]
+        return self._add(Node((source,), (np.diag(np.broadcast_to(factors, (width,))),), np.zeros(width)))
+
     def clip(self, source: int, low: float, high: float) -> int:
         """`clip(h, low, high)`."""
         width = self.widths[source]

@@ -294,11 +294,14 @@ def _read_onnx(path: Path, domain: Box) -> PiecewiseLinear:
     def run(rows: Floats) -> Floats:
         from onnx.reference import ReferenceEvaluator
 
-        failure = None
-        for points in (domain.unflatten(rows), rows):
+        failure, evaluator = None, ReferenceEvaluator(model)
+        one = tuple(size.dim_value for size in inputs[0].type.tensor_type.shape.dim)
+        alone = rows.reshape(-1, *one) if prod(one) == domain.size else []  # it takes one point
+        for batches in (alone, domain.unflatten(rows)[None], rows[None]):
             try:
-                outputs: Any = ReferenceEvaluator(model).run(None, {inputs[0].name: points.astype(dtype)})
-                return np.asarray(outputs[0])
+                if len(batches):
+                    outputs: Any = [evaluator.run(None, {inputs[0].name: part.astype(dtype)})[0] for part in batches]
+                    return np.concatenate([np.asarray(part).reshape(1, -1) for part in outputs]).reshape(len(rows), -1)
             except Exception as reason:
                 failure = reason
         raise InputError(f"{path} must run on points of shape {domain.shape}", got=str(failure)) from failure
@@ -326,10 +329,10 @@ def _kinds(arguments: list[Argument]) -> str:
 
 def _row(operation: str, constant: Floats, width: int) -> Floats:
     """A constant that is added to every row of (B, width) alike."""
-    *batch, last = (1, 1, *constant.shape)[-max(constant.ndim, 1) :]
-    if any(size != 1 for size in batch) or last not in (1, width) or constant.ndim > 2:
+    *batch, last = constant.shape or (1,)
+    if any(size != 1 for size in batch) or last not in (1, width):
         raise _unsupported(f"{operation} of a constant of shape {constant.shape}", f"{operation} of shape ({width},)")
-    return np.array(np.broadcast_to(constant, (1, width))[0])
+    return np.array(np.broadcast_to(constant.ravel(), (width,)))
 
 
 def _gemm(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
@@ -361,6 +364,27 @@ def _onnx_add(graph: Graph, arguments: list[Argument], settings: dict[str, Any])
     return graph.shift(source, _row("Add", constant, graph.widths[source]))
 
 
+def _onnx_subtract(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
+    first, second = arguments
+    if isinstance(second, int):
+        second = graph.scale(second, np.full(1, -1.0))
+    return _onnx_add(graph, [first, -second if isinstance(second, np.ndarray) else second], settings)
+
+
+def _onnx_multiply(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
+    source = _variable("Mul", sorted(arguments, key=lambda argument: not isinstance(argument, int)))
+    (constant,) = (argument for argument in arguments if isinstance(argument, np.ndarray))
+    return graph.scale(source, _row("Mul", constant, graph.widths[source]))
+
+
+def _onnx_divide(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
+    """Division by powers of two: other quotients are no float weights, so no network of ours would be that function."""
+    source, divisor = _variable("Div", arguments), arguments[1]
+    if not isinstance(divisor, np.ndarray) or not (np.abs(np.frexp(divisor)[0]) == 0.5).all():
+        raise _unsupported(f"Div by {divisor}", "Div by powers of two; write Mul by the reciprocal instead")
+    return graph.scale(source, 1.0 / _row("Div", divisor, graph.widths[source]))
+
+
 def _onnx_clip(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
     source = _variable("Clip", arguments)
     low, high = (*arguments[1:], None, None)[:2]
@@ -389,6 +413,9 @@ _ONNX: dict[str, Callable[[Graph, list[Argument], dict[str, Any]], int]] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "Add": _onnx_add,
+    "Sub": _onnx_subtract,
+    "Mul": _onnx_multiply,
+    "Div": _onnx_divide,
     "Relu": lambda graph, arguments, _: graph.clip(_variable("Relu", arguments), 0.0, np.inf),
     "LeakyRelu": lambda graph, arguments, settings: graph.leaky(
         _variable("LeakyRelu", arguments), settings.get("alpha", 0.01)
