@@ -35,7 +35,7 @@ def test_the_second_engine_proves_the_same_bound(name, compiled):
     certificate = compiled(BY_NAME[name], construction="grid").certificate
     again = certificate.recheck(engine="arb")
     assert again.parts["construction"] <= certificate.parts["construction"] * (1 + 1e-12)
-    assert {**again.parts, "construction": 0} == {**certificate.parts, "construction": 0}
+    assert again.bound <= certificate.bound * (1 + 2e-12)
     assert again.bound >= certificate.found
 
 
@@ -45,9 +45,13 @@ def test_the_second_engine_proves_bounds_in_float32(compiled):
 
 
 @pytest.mark.parametrize("name", ["wave", "vector"])
-def test_a_changed_weight_is_found_out(name, compiled):
+def test_a_changed_weight_is_found_out(name, compiled, monkeypatch):
+    changed = tampered(compiled(BY_NAME[name], construction="grid"), change=0.5).certificate
+    with pytest.raises(af.ProofFailed, match="could not be proved again"):
+        changed.recheck(engine="arb")
+    monkeypatch.setattr(af.Certificate, "again", lambda certificate, claim, effort: replace(certificate, claim=claim))
     with pytest.raises(af.ProofFailed, match="ball arithmetic"):
-        tampered(compiled(BY_NAME[name], construction="grid"), change=0.5).certificate.recheck(engine="arb")
+        changed.recheck(engine="arb")
 
 
 def test_what_it_cannot_check_is_refused(compiled):
@@ -242,7 +246,7 @@ def test_constants_are_the_numbers_as_written():
 
 
 def test_it_shares_no_arithmetic_with_the_interval_engine():
-    allowed = {"errors", "domain", "network", "targets"}
+    allowed = {"errors", "deadline", "domain", "network", "targets"}
     for path in Path(engine.__file__).parent.glob("arb*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level == 1:

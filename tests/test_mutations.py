@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
@@ -9,10 +10,14 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 import attnfun as af
 from attnfun.backends.torch import to_torch
+from attnfun.certificates import certificate as claims
 from attnfun.certificates import certify, combined, heads, overflow
+from attnfun.certificates import storage as files
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.overflow import refuse_overflow
@@ -20,6 +25,7 @@ from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
 from attnfun.interval import Interval, directed
 from attnfun.network import Attention
+from attnfun.network.fields import Fields
 from attnfun.network.reference import run
 from attnfun.targets import Expression
 from test_rounding import cancelling_head, computed_and_bound
@@ -158,3 +164,52 @@ def test_computed_values_of_tokens_out_of_play(monkeypatch):
     monkeypatch.setattr(heads, "Column", lambda **sizes: known(**{**sizes, "value_off_elsewhere": 0.0}))
     errors, bound = computed_and_bound(network, points)
     assert (errors > bound).any()
+
+
+def saved_with(path, **fields) -> str:
+    """A file whose certificate says something else."""
+    af.compile("sin(3*x)", (-1, 1), 0.5, construction="grid").save(path)
+    with safe_open(str(path), "numpy") as file:
+        header = json.loads(file.metadata()["attnfun"])
+    header["certificate"].update(fields)
+    save_file(load_file(path), path, {"attnfun": json.dumps(header)})
+    return str(path)
+
+
+LOW = {"bound": 1e-9, "parts": {"construction": 1e-9, "input": 0.0, "rounding": 0.0}, "largest_error_found": 0.0}
+
+
+def test_numbers_in_files_are_compared_with_each_other(monkeypatch, tmp_path):
+    path = saved_with(tmp_path / "f.safetensors", bound=1e-9)
+    with pytest.raises(af.FileFormatError):
+        af.load(path)
+    monkeypatch.setattr(af.Certificate, "contradiction", lambda certificate: "")
+    assert af.load(path).certificate.proved
+
+
+def test_numbers_in_files_are_looked_at(monkeypatch, tmp_path):
+    path = saved_with(tmp_path / "f.safetensors", parts={**LOW["parts"], "windows": -1.0}, bound=1e-9)
+    monkeypatch.setattr(af.Certificate, "contradiction", lambda certificate: "")
+    with pytest.raises(af.FileFormatError):
+        af.load(path)
+    monkeypatch.setattr(Fields, "_require", lambda *arguments: None)
+    assert af.load(path).certificate.recheck().bound < 1e-8  # "holds again"
+
+
+def test_stated_bounds_are_compared_with_proved_ones(monkeypatch, tmp_path):
+    certificate = af.load(saved_with(tmp_path / "f.safetensors", **LOW)).certificate
+    monkeypatch.setattr(certifying, "certify", lambda claim, goal, **options: certify(claim, 10.0, **options))
+    with pytest.raises(af.ProofFailed):
+        certificate.recheck()
+    monkeypatch.setattr(claims, "STATED", 1e12)
+    assert certificate.recheck().bound > 1e-3
+
+
+def test_the_status_in_a_file_is_no_better_than_its_target(monkeypatch, tmp_path):
+    path = tmp_path / "f.safetensors"
+    net = af.compile(np.sin, (-1, 1), 0.5, lipschitz=1.5, construction="grid")
+    replace(net, certificate=replace(net.certificate, status=af.Status.PROVED)).save(path)
+    with pytest.raises(af.FileFormatError, match="conditional or weaker"):
+        af.load(path)
+    monkeypatch.setattr(files, "_target_status", lambda claim: af.Status.PROVED)
+    assert af.load(path).certificate.proved

@@ -99,7 +99,8 @@ def compile_command(
 def verify(
     file: FileArgument,
     engine: Annotated[
-        str, typer.Option(help="interval, or arb: an independent proof of the construction part in ball arithmetic.")
+        str,
+        typer.Option(help="interval, or arb: then the construction part again in ball arithmetic, independently."),
     ] = "interval",
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
     as_json: AsJson = False,
@@ -108,7 +109,8 @@ def verify(
     net = af.load(file)
     with notes.status("proving again"):
         again = net.certificate.recheck(engine=engine, time_limit=time_limit)
-    _print(again.as_dict() if as_json else f"{file}: holds again\n{again}")
+    holds = f"{file}: the stated bound {net.certificate.bound:.6g} holds again"
+    _print(again.as_dict() if as_json else f"{holds}\n{again}")
 
 
 @app.command("eval", context_settings={"ignore_unknown_options": True})

@@ -161,7 +161,7 @@ def _affine(inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int,
     target = PiecewiseLinear([Stage.affine(weight, constant)], box, shape, name)
     layer = Affine.tokenwise(round_to(weight, dtype), round_to(constant, dtype))
     certificate = certify(Claim.about(target, Network((layer,), 1, dtype)), inf, seed=inner.certificate.seed)
-    return _behind(_made(certificate, "affine", "an affine map"), inner, name, shape)
+    return _behind(_made(certificate, "affine"), inner, name, shape)
 
 
 def _stacked(nets: list[Compiled]) -> Compiled:
@@ -173,7 +173,7 @@ def _stacked(nets: list[Compiled]) -> Compiled:
     outputs = (sum(prod(net.output_shape) for net in nets),)
     description = {"kind": Stacked.kind, "name": f"[{', '.join(_name(net) for net in nets)}]"}
     certificate = combine(Claim.of_parts(network, domain, outputs, description, parts))
-    return _made(certificate, "side by side", "networks side by side, each with its own certificate")
+    return _made(certificate, "side by side")
 
 
 def _behind(outer: Compiled, inner: Compiled, name: str, shape: tuple[int, ...]) -> Compiled:
@@ -183,15 +183,14 @@ def _behind(outer: Compiled, inner: Compiled, name: str, shape: tuple[int, ...])
     parts = outer.certificate, inner.certificate
     claim = Claim.of_parts(network, inner.domain, shape, {"kind": Composed.kind, "name": name}, parts)
     certificate = combine(claim)
-    return replace(_made(certificate, "composition", "one network of another"), outside=inner.outside)
+    return replace(_made(certificate, "composition"), outside=inner.outside)
 
 
-def _made(certificate: Certificate, construction: str, theorem: str) -> Compiled:
+def _made(certificate: Certificate, construction: str) -> Compiled:
     return Compiled(
         network=certificate.claim.network,
         certificate=certificate,
         construction=construction,
-        theorem=theorem,
         eps=None,
         a_priori=certificate.bound,
         paper_tokens=None,

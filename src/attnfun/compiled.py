@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -18,17 +21,27 @@ from .algebra import Algebra
 from .certificates import Certificate
 from .certificates.sizes import largest_numbers
 from .certificates.storage import pack, unpack
-from .domain import Box, Outside
+from .constructions import REGISTRY
+from .domain import OUTSIDE, Box, Outside
 from .errors import FileFormatError, InputError
 from .evaluation import Evaluation
 from .executors import in_order
 from .kernels import gradient
 from .network import Network, storage
+from .network.fields import Fields, shown
 from .planner import Alternative
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+THEOREMS = {name: construction.theorem for name, construction in REGISTRY.items()} | {
+    "affine": "an affine map",
+    "side by side": "networks side by side, each with its own certificate",
+    "composition": "one network of another",
+}
+"""Where each construction is stated, and what networks made of others are."""
+POSITIVE = (math.ulp(0.0), sys.float_info.max)
+"""The smallest and the largest finite number > 0."""
 LONGEST = 10**15
 """Larger counts are shown as powers of ten."""
 
@@ -99,7 +112,6 @@ class Compiled(Algebra):
     network: Network
     certificate: Certificate
     construction: str
-    theorem: str
     eps: float | None
     a_priori: float
     paper_tokens: int | None
@@ -116,6 +128,11 @@ class Compiled(Algebra):
         """The formula, the function's name, or what kind of target it is."""
         text = self.certificate.claim.description
         return str(text.get("text", text.get("name", text["kind"])))
+
+    @property
+    def theorem(self) -> str:
+        """Where the theorem behind the construction is stated."""
+        return THEOREMS[self.construction]
 
     @property
     def domain(self) -> Box:
@@ -283,7 +300,6 @@ class Compiled(Algebra):
         description = {
             **described,
             "construction": self.construction,
-            "theorem": self.theorem,
             "eps": self.eps,
             "a_priori": self.a_priori,
             "paper_bound": self.paper_bound,
@@ -327,25 +343,43 @@ class Compiled(Algebra):
 
 
 def load(path: str | os.PathLike[str]) -> Compiled:
-    """Read a file written by `Compiled.save`."""
+    """Read a file written by `Compiled.save`. Every field is checked, alone and against the others."""
     tensors, data = storage.read(path)
+    given = Fields(data)
     try:
         certificate = unpack(tensors, data)
+        outside = given.text("outside", OUTSIDE)
+        certificate.claim.domain.admit(np.empty((0, certificate.claim.domain.size)), outside)  # type: ignore[arg-type]
+        figures = given.inner("figures")
         return Compiled(
             network=certificate.claim.network,
             certificate=certificate,
-            construction=data["construction"],
-            theorem=data["theorem"],
-            eps=data["eps"],
-            a_priori=data["a_priori"],
-            paper_bound=data.get("paper_bound"),
-            paper_tokens=data["paper_tokens"],
-            figures=data.get("figures", {}),
-            alternatives=tuple(Alternative(**each) for each in data.get("alternatives", [])),
-            options=data.get("options", {}),
-            outside=data["outside"],
+            construction=given.text("construction", THEOREMS),
+            eps=given.optional("eps", lambda all_, name: all_.number(name, *POSITIVE)),
+            a_priori=given.number("a_priori"),
+            paper_bound=given.optional("paper_bound", Fields.number),
+            paper_tokens=given.optional("paper_tokens", Fields.whole),
+            figures={name: figures.number(name, -inf) for name in figures},
+            alternatives=tuple(given.each("alternatives", _alternative)),
+            options=_options(given.inner("options")),
+            outside=outside,  # type: ignore[arg-type]
         )
-    except (KeyError, TypeError, ValueError) as reason:
-        if isinstance(reason, FileFormatError):
-            raise
-        raise FileFormatError(f"{path} must carry a complete description", got=repr(reason)) from None
+    except FileFormatError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError, RecursionError) as reason:
+        raise FileFormatError(f"{path} must carry a complete description", got=shown(reason)) from None
+
+
+def _alternative(given: Fields, name: str) -> Alternative:
+    each = given.inner(name)
+    return Alternative(each.text("construction"), each.whole("tokens"), each.whole("depth"), each.text("verdict"))
+
+
+def _options(given: Fields) -> dict[str, Any]:
+    """Numbers, truth values, lines of text and null."""
+    for name, value in given.data.items():
+        if isinstance(value, str):
+            given.text(name)
+        elif not isinstance(value, bool | None):
+            given.number(name, -inf)
+    return given.data

@@ -134,12 +134,14 @@ def _issued(
         status = Status.weakest([target.status, Status.CONDITIONAL]) if edge else target.status
         if isinf(norm):
             found = refuse_beaten(target, claim.network, outcome.bound, _doubtful(target, outcome, search))
+    known = () if status is Status.ESTIMATED is not target.status else target.assumptions
+    unseen = search.unseen if isinf(norm) and target.evaluable else 0
     certificate = Certificate(
         bound=found if outcome is None else outcome.bound,
         status=status,
         norm=norm,
         parts={"construction": found} if outcome is None else outcome.parts,
-        assumptions=_assumptions(claim, target, status, edge, search.unseen if isinf(norm) else 0),
+        assumptions=assumptions_of(known, claim.network.dtype, status, edge=edge, unseen=unseen),
         found=found,
         effort={"boxes": outcome.boxes if outcome else 0, "points": search.points, "random": search.unseen},
         seed=seed,
@@ -164,13 +166,17 @@ def _doubtful(target: Target, outcome: Outcome, search: Found) -> Floats:
     return np.concatenate([search.worst, centre[target.domain.contains(centre)]])
 
 
-def _assumptions(claim: Claim, target: Target, status: Status, edge: bool, unseen: int) -> tuple[str, ...]:
-    """What a proof takes for granted, or notes about what an estimate is worth."""
+def assumptions_of(
+    claimed: tuple[str, ...], dtype: str, status: Status, *, edge: bool = False, unseen: int = 0
+) -> tuple[str, ...]:
+    """What a proof takes for granted, or notes about what an estimate from random points is worth.
+
+    `claimed` is what the target itself takes for granted, or says about why it is estimated.
+    """
     if status is Status.ESTIMATED:
-        notes = target.assumptions if target.status is Status.ESTIMATED else ()
-        return (*notes, worth(unseen)) if unseen and target.evaluable else notes
-    arithmetic = ARITHMETIC[claim.network.dtype].assumption
-    return (*target.assumptions, arithmetic, EDGE_ASSUMPTION) if edge else (*target.assumptions, arithmetic)
+        return (*claimed, worth(unseen)) if unseen else claimed
+    edges = (EDGE_ASSUMPTION,) if edge else ()
+    return (*claimed, ARITHMETIC[dtype].assumption, *edges)
 
 
 def _prove(

@@ -36,12 +36,20 @@ DOUBT = 1e-3
 """δ."""
 
 
+ESTIMATED_FROM = "estimated from "
+
+
 def worth(points: int) -> str:
     """What an estimate from so many random points says."""
     return (
-        f"estimated from {points} random points that the construction has not seen, and by search from the worst; "
+        f"{ESTIMATED_FROM}{points} random points that the construction has not seen, and by search from the worst; "
         f"larger errors occupy less than {log(1 / DOUBT) / points:.2g} of the domain (confidence {1 - DOUBT:.1%})"
     )
+
+
+def says_worth(line: str) -> bool:
+    """Is it such a line?"""
+    return line.startswith(ESTIMATED_FROM)
 
 
 def unseen(network: Network, seed: int) -> np.random.Generator:

@@ -6,15 +6,27 @@ Tensors are named by where they belong: `layers.0.right` is of the network, `tar
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Callable
+from math import inf, isinf, prod
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ..domain import Box
 from ..errors import FileFormatError
-from ..network import storage
+from ..network import Network, storage
+from ..network.fields import Fields
 from ..network.storage import Tensors
-from ..targets import restore
+from ..targets import Status, restore
+from ..targets.callables import Traced
+from ..targets.combined import Composed, Stacked, joined
 from ..targets.regions import restore_domain
-from .certificate import Certificate, Claim
+from ..targets.samples import described
+from .certificate import EDGE_ASSUMPTION, Certificate, Claim
+from .certify import assumptions_of
+from .combined import RESTRICTED
+from .search import says_worth
 
 
 def pack(certificate: Certificate) -> tuple[Tensors, dict[str, Any]]:
@@ -38,20 +50,149 @@ def pack(certificate: Certificate) -> tuple[Tensors, dict[str, Any]]:
     }
 
 
-def unpack(tensors: Tensors, data: dict[str, Any]) -> Certificate:
-    """The certificate again, with its claim."""
-    domain, network = restore_domain(data["domain"]), storage.unpack(tensors, data["network"])
-    output_shape = tuple(int(size) for size in data["output_shape"])
-    parts = tuple(unpack(_below(tensors, f"parts.{k}."), part) for k, part in enumerate(data.get("parts", ())))
-    if parts:
-        claim = Claim.of_parts(network, domain, output_shape, data["target"], parts)
-    else:
-        samples = (tensors["samples.points"], tensors["samples.values"]) if "samples.points" in tensors else None
-        target = restore(data["target"], domain, output_shape, samples, arrays=_below(tensors, "target."))
-        claim = Claim(network, domain, output_shape, data["target"], target, samples)
-    if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape):
+def unpack(tensors: Tensors, data: object, place: str = "") -> Certificate:
+    """The certificate again, with its claim. What follows from the rest is worked out and not read: the dtype, the
+    words of the statement, what is assumed. What contradicts the rest is refused."""
+    given = Fields(data, place)
+    network, domain = storage.unpack(tensors, given.inner("network").data), _domain(given.inner("domain"))
+    output_shape = tuple(given.each("output_shape", lambda sizes, name: sizes.whole(name, 1)))
+    if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape) or len(output_shape) > 2:
         raise FileFormatError("a file must describe a network that fits its domain", got=repr(network))
-    return Certificate.from_dict(data["certificate"], claim)
+    description = _description(given.inner("target"), domain, output_shape)
+    if description["kind"] in COMBINED:
+        numbers = range(len(given.entries("parts")))
+        inner = zip(numbers, given.each("parts", Fields.inner), strict=True)
+        parts = tuple(unpack(_below(tensors, f"parts.{k}."), part.data, part.place) for k, part in inner)
+        if COMBINED[description["kind"]] not in (len(parts), None) or not parts:
+            raise FileFormatError(f"a {description['kind']} network must have its parts", got=len(parts))
+        claim = Claim.of_parts(network, domain, output_shape, description, parts)
+    else:
+        claim = _claim(network, domain, output_shape, description, tensors)
+    return _certificate(given.inner("certificate"), claim)
+
+
+COMBINED = {Stacked.kind: None, Composed.kind: 2, RESTRICTED: 1}
+"""Kinds of networks made of others, and of how many."""
+DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
+    "expression": {"text": Fields.text},
+    "piecewise linear": {"name": Fields.text, "stages": Fields.whole},
+    "truncated linear": {"ends": lambda given, name: given.each(name, lambda ends, end: ends.number(end, -inf))},
+    "max-affine": {},
+    "lipschitz": {"name": Fields.text, "constant": Fields.number},
+    "traced": {"name": Fields.text},
+    "black box": {"name": Fields.text},
+    "samples": {"rows": lambda given, name: given.whole(name, 2), "held_out": Fields.flag},
+    **{kind: {"name": Fields.text} for kind in COMBINED},
+}
+"""What is read of a target's description, by its kind."""
+STATUS = {"traced": Status.PROVED, "black box": Status.ESTIMATED, "samples": Status.ESTIMATED}
+"""The best status that a target has whose code is not in the file."""
+
+
+def _description(given: Fields, domain: Box, output_shape: tuple[int, ...]) -> dict[str, Any]:
+    """The target in words, of which only what cannot be worked out is read."""
+    kind = given.text("kind", DESCRIBED)
+    read = {name: reader(given, name) for name, reader in DESCRIBED[kind].items()}
+    if kind == "samples":
+        return described(read["rows"], domain.size, prod(output_shape), held_out=read["held_out"])
+    return {"kind": kind, **read}
+
+
+def _claim(
+    network: Network, domain: Box, output_shape: tuple[int, ...], description: dict[str, Any], tensors: Tensors
+) -> Claim:
+    """A claim about a network that is not made of others; its target is restored where the file has all of it."""
+    samples, arrays = None, _below(tensors, "target.")
+    if description["kind"] == "lipschitz":
+        samples = _rows(tensors, "samples.points", domain.size), _rows(tensors, "samples.values", prod(output_shape))
+        if len(samples[0]) != len(samples[1]):
+            raise FileFormatError("samples must have a value a point", got=f"{len(samples[0])} and {len(samples[1])}")
+    target = restore(description, domain, output_shape, samples, arrays=arrays)
+    if target is not None:
+        if target.output_shape != output_shape or set(target.arrays()) != set(arrays):
+            raise FileFormatError("a file must describe a target that fits its network", got=repr(description))
+        description = target.as_dict()
+    return Claim(network, domain, output_shape, description, target, samples)
+
+
+def _rows(tensors: Tensors, name: str, width: int) -> npt.NDArray[np.float64]:
+    """Finite rows (S, width)."""
+    array = tensors.get(name, np.empty(0))
+    if array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != width or not np.isfinite(array).all():
+        raise FileFormatError(f"{name} must be finite float64 numbers of shape (S, {width})", got=str(array.shape))
+    return array
+
+
+def _domain(given: Fields) -> Box:
+    """The domain; names are a list of texts."""
+    box = given.inner("box") if "box" in given else given
+    box.optional("names", lambda names, name: names.each(name, Fields.text))
+    try:
+        return restore_domain(given.data)
+    except (TypeError, ValueError, KeyError, OverflowError) as reason:
+        raise FileFormatError("the field domain must describe a domain", got=str(reason)) from None
+
+
+def _certificate(given: Fields, claim: Claim) -> Certificate:
+    """The numbers of a certificate, and the words that follow from them."""
+    status = Status(given.text("status", [each.value for each in Status]))
+    norm = inf if given.data.get("norm") == "inf" else given.number("norm", 1.0)
+    known, lines = _target_status(claim), given.each("assumptions", Fields.text)
+    if Status.weakest([status, known]) is not status:
+        raise FileFormatError(f"the field {given.place}.status must be {known.value} or weaker", got=status.value)
+    if given.text("dtype") != claim.network.dtype:
+        raise FileFormatError("a certificate must be about its network's dtype", got=given.text("dtype"))
+    parts, effort = given.inner("parts"), given.inner("effort")
+    counts = {name: effort.whole(name) for name in ("boxes", "points", "random")}
+    estimated = status is Status.ESTIMATED
+    undeclared = status is Status.CONDITIONAL and known is Status.PROVED
+    certificate = Certificate(
+        bound=given.number("bound"),
+        status=status,
+        norm=norm,
+        parts={name: parts.number(name) for name in parts},
+        assumptions=assumptions_of(
+            _notes(claim, known, lines) if estimated else _granted(claim),
+            claim.network.dtype,
+            status,
+            edge=undeclared or (not estimated and EDGE_ASSUMPTION in lines),
+            unseen=counts["random"] if isinf(norm) else 0,
+        ),
+        found=given.number("largest_error_found"),
+        effort=counts,
+        seed=given.whole("seed"),
+        claim=claim,
+    )
+    if contradiction := certificate.contradiction():
+        raise FileFormatError("a certificate must not contradict itself", got=contradiction)
+    return certificate
+
+
+def _target_status(claim: Claim) -> Status:
+    """The best status that a certificate about the target can have."""
+    if claim.target is not None:
+        return claim.target.status
+    if claim.parts:
+        return Status.weakest(_target_status(part.claim) for part in claim.parts)
+    return STATUS[claim.description["kind"]]
+
+
+def _granted(claim: Claim) -> tuple[str, ...]:
+    """What the target itself takes for granted."""
+    if claim.target is not None:
+        return claim.target.assumptions
+    if claim.parts:
+        return joined([_granted(part.claim) for part in reversed(claim.parts)])
+    return Traced.granted(claim.description["name"])
+
+
+def _notes(claim: Claim, known: Status, lines: list[str]) -> tuple[str, ...]:
+    """Why a target is estimated: what was written down, where its code is not in the file; proves nothing."""
+    if known is not Status.ESTIMATED:
+        return ()
+    return (
+        claim.target.assumptions if claim.target is not None else tuple(line for line in lines if not says_worth(line))
+    )
 
 
 def _below(tensors: Tensors, prefix: str) -> Tensors:

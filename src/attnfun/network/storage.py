@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import held_in
-from ..errors import AttnfunError, FileFormatError
+from ..dtypes import DTYPES, held_in, round_to
+from ..errors import FileFormatError, InputError
+from .fields import Fields
 from .layers import LAYERS, Layer
 from .network import Network
 
@@ -79,9 +81,10 @@ def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
         raise FileFormatError(f"{path} must have been written by attnfun", got="no attnfun description in it")
     try:
         description = json.loads(metadata["attnfun"])
-        number, version = int(description["format"]), str(description["attnfun"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, RecursionError):
         raise FileFormatError(f"{path} must carry a readable attnfun description") from None
+    given = Fields(description)
+    number, version = given.whole("format", 1), given.text("attnfun")
     if number > FORMAT:
         raise FileFormatError(
             f"this attnfun reads file formats up to {FORMAT}",
@@ -107,18 +110,40 @@ def pack(network: Network) -> tuple[Tensors, dict[str, Any]]:
     return tensors, {"layers": layers, "length": network.length, "dtype": network.dtype}
 
 
-def unpack(tensors: Tensors, description: dict[str, Any]) -> Network:
-    """The network again, bit for bit."""
+READERS: dict[str, Callable[[Fields, str], Any]] = {
+    "bool": Fields.flag,
+    "int": Fields.whole,
+    "tuple[int, ...]": lambda given, name: tuple(given.each(name, Fields.whole)),
+}
+"""How the fields of layers that are no tensors are read, by their types."""
+
+
+def unpack(tensors: Tensors, description: object) -> Network:
+    """The network again, bit for bit; an error if a weight is no number of its dtype."""
+    given = Fields(description, "network")
+    dtype, length = given.text("dtype", DTYPES), given.optional("length", lambda all_, name: all_.whole(name, 1))
+    layers: list[Layer] = []
+    for number, plain in enumerate(given.each("layers", Fields.inner)):
+        kind = LAYERS[plain.text("kind", LAYERS)]
+        values: dict[str, Any] = {}
+        for field in fields(kind):
+            if field.type in READERS:
+                values[field.name] = READERS[field.type](plain, field.name)
+            elif (name := f"layers.{number}.{field.name}") in tensors:
+                values[field.name] = _weights(tensors[name], dtype, name)
+        try:
+            layers.append(kind(**values))
+        except (TypeError, ValueError, IndexError, AttributeError) as reason:
+            raise FileFormatError("the file must describe a network that fits together", got=str(reason)) from None
     try:
-        layers: list[Layer] = []
-        for number, plain in enumerate(description["layers"]):
-            kind = LAYERS[plain["kind"]]
-            names = {field.name for field in fields(kind)}
-            arrays = {name: tensors.get(f"layers.{number}.{name}") for name in names}
-            given = {name: array.astype(np.float64, copy=False) for name, array in arrays.items() if array is not None}
-            rest = {name: value for name, value in plain.items() if name in names}
-            layers.append(kind(**rest, **given))  # type: ignore[arg-type]
-        length = description["length"]
-        return Network(tuple(layers), None if length is None else int(length), str(description["dtype"]))
-    except (KeyError, TypeError, ValueError, AttributeError, AttnfunError) as reason:
+        return Network(tuple(layers), length, dtype)
+    except InputError as reason:
         raise FileFormatError("the file must describe a network that fits together", got=str(reason)) from None
+
+
+def _weights(array: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[np.float64]:
+    """Weights as float64, if they are numbers of the dtype, stored as such."""
+    weights = array.astype(np.float64, copy=False)
+    if array.dtype != held_in(dtype) or not np.array_equal(round_to(weights, dtype), weights):
+        raise FileFormatError(f"the weights {name} must be finite numbers of {dtype}", got=str(array.dtype))
+    return weights

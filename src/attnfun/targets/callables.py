@@ -133,8 +133,13 @@ class Traced(Target):
 
     def __init__(self, function: PythonFunction) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
-        self.assumptions = (
-            f"{function.name} is the real function that its NumPy operations spell out, the same in every call",
+        self.assumptions = self.granted(function.name)
+
+    @staticmethod
+    def granted(name: str) -> tuple[str, ...]:
+        """What is taken for granted of a function of this name."""
+        return (
+            f"{name} is the real function that its NumPy operations spell out, the same in every call",
             LIBRARY_ASSUMPTION,
         )
 

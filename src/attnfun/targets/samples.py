@@ -74,9 +74,7 @@ class Samples(Family):
         return SamplesTarget(self, domain)
 
     def __repr__(self) -> str:
-        counts = ((len(self.X), "row"), (self.X.shape[1], "variable"), (self.y.shape[1], "output"))
-        words = [f"{count} {noun}" + "s" * (count != 1) for count, noun in counts]
-        return f"Samples({', '.join(words)})"
+        return _counted(len(self.X), self.X.shape[1], self.y.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,15 +152,26 @@ class SamplesTarget(Target):
 
     def as_dict(self) -> dict[str, Any]:
         """Counts and what was measured; the data themselves are not stored."""
-        rows, variables = self.samples.X.shape
-        return {
-            "kind": "samples",
-            "name": repr(self.samples),
-            "rows": rows,
-            "variables": variables,
-            "where": f"the {rows} rows of the data" + (", each held out once" if self.study else ""),
-            "meaning": "errors at rows of data: the largest, or the p-mean with norm=p; it bounds nothing else",
-        }
+        (rows, variables), outputs = self.samples.X.shape, self.samples.y.shape[1]
+        return described(rows, variables, outputs, held_out=self.study is not None)
+
+
+def described(rows: int, variables: int, outputs: int, *, held_out: bool) -> dict[str, Any]:
+    """A certificate's words about data, from counts alone."""
+    return {
+        "kind": "samples",
+        "name": _counted(rows, variables, outputs),
+        "rows": rows,
+        "variables": variables,
+        "held_out": held_out,
+        "where": f"the {rows} rows of the data" + (", each held out once" if held_out else ""),
+        "meaning": "errors at rows of data: the largest, or the p-mean with norm=p; it bounds nothing else",
+    }
+
+
+def _counted(rows: int, variables: int, outputs: int) -> str:
+    counts = (rows, "row"), (variables, "variable"), (outputs, "output")
+    return f"Samples({', '.join(f'{count} {noun}' + 's' * (count != 1) for count, noun in counts)})"
 
 
 def mean_over_rows(residuals: Floats, norm: float) -> float:

@@ -1,0 +1,262 @@
+"""Files are not believed: every field of a saved network is changed in turn, and no reader is misled.
+
+A change is refused on loading, or what is loaded says exactly what the valid file says (the field is derived), or the
+changed statement does not hold when it is proved again, or it does: then it is true as stated. Fields that say nothing
+about the error, `LABELS`, may show what they were changed to; nothing else about the network changes with them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from functools import cache
+from math import inf, nan
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import attnfun as af
+from test_cli import attnfun
+
+LINE = {"x": (-1, 1)}
+
+
+def sine(p):
+    """A function whose code is not in the file."""
+    return np.sin(p)
+
+
+def stepwise(p):
+    """A black box."""
+    p = np.asarray(p)
+    return np.array([max(a, 0.0) for a in p.ravel()]).reshape(p.shape)
+
+
+@cache
+def made(name: str) -> af.Compiled:
+    small = {"options": {"tokens": 6}, "construction": "grid"}
+    match name:
+        case "one head":
+            return af.compile("sin(3*x)", LINE, 0.5, construction="grid")
+        case "circuit":
+            return af.compile("x*y", {**LINE, "y": (0, 1)}, 0.1, construction="circuit", dtype="float32")
+        case "in the mean":
+            return af.compile("sin(3*x)", LINE, 0.5, construction="grid", norm=2)
+        case "samples":
+            X = np.random.default_rng(0).normal(size=(40, 2))
+            return af.compile(af.Samples(X, X[:, 0]))
+        case "declared":
+            return af.compile(sine, (-1, 1), 0.5, lipschitz=1.5, construction="grid")
+        case "traced":
+            return af.compile(sine, (-1, 1), 0.5, construction="grid")
+        case "black box":
+            return af.compile(stepwise, (-1, 1), **small)
+        case "undefined in places":
+            return af.compile("sqrt(abs(x - 0.123456) - 1e-14)", LINE, 0.5, construction="grid")
+        case "planes":
+            return af.compile(af.MaxAffine([[1.0], [-1.0]], [0.0, 0.1]), [(-1, 1)], 0.1)
+        case "clipped":
+            return af.compile(af.TruncatedLinear([[1.0]], 0.0, -0.5, 0.5), [(-1, 1)], 0.1)
+        case "region":
+            return af.compile("x*y", af.Region("x**2 + y**2 <= 1", {**LINE, "y": (-1, 1)}), proof=False, **small)
+        case _:
+            return made("one head").restrict({"x": (-0.5, 1)}) + 1.0
+
+
+FILES = [
+    "one head", "circuit", "in the mean", "samples", "declared", "traced", "black box", "undefined in places", "planes",
+    "clipped", "region", "combined",
+]  # fmt: skip
+FUNCTIONS = {"traced": sine, "black box": stepwise}
+"""What a proof needs that is not in the file."""
+LABELS = ("construction", "eps", "a_priori", "paper_bound", "paper_tokens", "figures", "alternatives", "options")
+LABELS += ("outside", "attnfun", "target.name", "domain.names", "certificate.seed", "certificate.effort")
+"""What was asked for, planned and named; how hard was looked. None of it is a statement about the error."""
+NOTES = ("samples", "black box")
+"""Estimates whose notes are words about a function or data that the file does not have."""
+HOSTILE = [nan, inf, -inf, -1, 0, 1e300, 10**400, True, None, "", "x", "proved at every point", "a\nb", [], [nan], {}]
+OTHERS = {
+    "dtype": ["float64", "float32", "bfloat16"],
+    "status": ["proved", "conditional", "estimated"],
+    "norm": ["inf", 1, 2, 3.5],
+    "kind": ["traced", "expression", "samples", "composed", "restricted", "softmax", "affine"],
+    "text": ["sin(3*x) + 1", "(" * 5000, "y", "1/0", "sin(3*x)"],
+    "predicate": ["x < 2", "x < -2", "sin(x)"],
+    "construction": ["circuit"],
+    "outside": ["clip", "allow"],
+}
+"""Values that would do elsewhere."""
+MISSING = object()
+
+
+def leaves(data, path=()):
+    """Every field, the objects and lists among them too."""
+    if path:
+        yield path
+    inner = data.items() if isinstance(data, dict) else enumerate(data[:2]) if isinstance(data, list) else ()
+    for name, value in inner:
+        yield from leaves(value, (*path, name))
+
+
+def changed(data, path, value):
+    """A copy in which one field is another, or not there."""
+    data = copy.deepcopy(data)
+    holder = data
+    for step in path[:-1]:
+        holder = holder[step]
+    if value is MISSING:
+        del holder[path[-1]]
+    else:
+        holder[path[-1]] = value
+    return data
+
+
+def values_for(path, value, share=slice(None)):
+    """What a field is changed to: a share of all that is tried."""
+    numbers = (value / 2, value * 2, value + 1) if type(value) in (int, float) and "certificate" in path else ()
+    yield from [MISSING, *HOSTILE, *OTHERS.get(path[-1], ()), *numbers][share]
+
+
+def description(path):
+    with safe_open(str(path), "numpy") as file:
+        return json.loads(file.metadata()["attnfun"])
+
+
+def told(net: af.Compiled):
+    """All that a reader is told about the error, by the network and by its parts."""
+    parts = [certificate.as_dict() for certificate in net.certificate.claim.parts]
+    return json.dumps([net.certificate.as_dict(), parts, str(net.certificate), net.domain.as_dict(), net.output_shape])
+
+
+def weights(net: af.Compiled):
+    return [array.tobytes() for layer in net.network.layers for array in vars(layer).values() if np.ndim(array)]
+
+
+def is_label(path) -> bool:
+    words = [str(step) for step in path]
+    while words[0] == "parts":
+        words = words[2:]
+    dotted = ".".join(words)
+    return any(dotted == label or dotted.startswith(f"{label}.") for label in LABELS)
+
+
+def fate(path, valid: af.Compiled, name: str, field) -> str:
+    """What becomes of a changed file; an error if it misleads."""
+    try:
+        net = af.load(path)
+    except (af.FileFormatError, af.InputError):
+        return "refused"
+    if told(net) == told(valid) and weights(net) == weights(valid):
+        return "derived"
+    if is_label(field):
+        assert net.certificate.bound == valid.certificate.bound
+        assert net.certificate.status is valid.certificate.status
+        return "label"
+    if net.certificate.status is af.Status.ESTIMATED and name in NOTES:
+        assert "not a proof" in net.certificate.meaning or "bounds nothing else" in net.certificate.meaning
+        return "estimated"
+    try:
+        again = net.certificate.recheck(FUNCTIONS.get(name))
+    except (af.ProofFailed, af.InputError):
+        return "does not hold"
+    assert again.bound <= net.certificate.bound * (1 + 1e-12)
+    assert again.dtype == net.network.dtype
+    return "holds as stated"
+
+
+SHARES = 16
+"""Each file is tried with one value in so many for each field, another one for the next field; the numbers
+of the first file's certificate with all."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_changed_field_misleads_anybody(name, tmp_path):
+    path = tmp_path / "f.safetensors"
+    made(name).save(path)
+    valid, data, tensors = af.load(path), description(path), load_file(path)
+    assert told(valid) == told(made(name))
+    fates = set()
+    for number, field in enumerate(leaves(data), FILES.index(name)):
+        value = data
+        for step in field:
+            value = value[step]
+        every = name == FILES[0] and field[0] == "certificate" and len(field) == 2
+        for other in values_for(field, value, slice(None) if every else slice(number % SHARES, None, SHARES)):
+            if type(other) is not type(value) or other != value:
+                save_file(tensors, path, {"attnfun": json.dumps(changed(data, field, other))})
+                fates.add(fate(path, valid, name, field))
+    assert fates >= {"refused", "derived"}
+
+
+def rewritten(name, path, **changes):
+    """A file with other fields of the certificate."""
+    made(name).save(path)
+    data = description(path)
+    for dotted, value in changes.items():
+        *steps, last = dotted.split("__")
+        holder = data
+        for step in steps:
+            holder = holder[step]
+        holder[last] = value
+    save_file(load_file(path), path, {"attnfun": json.dumps(data)})
+    return path
+
+
+BELIEVED = {
+    "a negative part": {"certificate__bound": 1e-9, "certificate__parts__windows": -1.0},
+    "no number": {"certificate__bound": nan},
+    "another dtype": {"certificate__dtype": "float32"},
+    "a negative norm": {"certificate__norm": -1},
+    "an error larger than the bound": {"certificate__largest_error_found": 100.0},
+    "a part that is missing": {"certificate__parts": {"construction": 0.5}},
+    "a small bound alone": {"certificate__bound": 1e-9},
+}
+
+
+@pytest.mark.parametrize("changes", BELIEVED.values(), ids=BELIEVED)
+def test_what_contradicts_itself_is_refused(changes, tmp_path):
+    path = rewritten("one head", tmp_path / "f.safetensors", **changes)
+    with pytest.raises(af.FileFormatError):
+        af.load(path)
+
+
+@pytest.mark.parametrize("engine", ["interval", "arb"])
+def test_the_stated_bound_is_compared_with_the_one_proved(engine, tmp_path):
+    net = made("one head")
+    for factor, holds in ((1.0, True), (0.5, False)):
+        bound, parts = net.certificate.bound * factor, {k: v * factor for k, v in net.certificate.parts.items()}
+        fields = {"bound": bound, "parts": parts, "largest_error_found": min(bound, net.certificate.found)}
+        changes = {f"certificate__{name}": value for name, value in fields.items()}
+        path = rewritten("one head", tmp_path / "f.safetensors", **changes)
+        if holds:
+            assert af.load(path).certificate.recheck(engine=engine).bound <= bound * (1 + 1e-12)
+        else:
+            with pytest.raises(af.ProofFailed, match="could not be proved again"):
+                af.load(path).certificate.recheck(engine=engine)
+
+
+def test_words_are_derived(tmp_path):
+    words = {"certificate__statement": "error <= 0 proved", "target__where": "all x", "target__meaning": "it is exact"}
+    words |= {"target__name": "Samples(9 rows)", "target__variables": 9}
+    path = rewritten("samples", tmp_path / "f.safetensors", **words)
+    assert told(af.load(path)) == told(made("samples"))
+    path = rewritten("one head", path, certificate__assumptions=["nothing"], certificate__statement="exact")
+    assert told(af.load(path)) == told(made("one head"))
+
+
+def test_a_declaration_cannot_be_hidden(tmp_path):
+    path = rewritten("declared", tmp_path / "f.safetensors", certificate__assumptions=[])
+    assert "Lipschitz with constant 1.5" in str(af.load(path).certificate)
+    with pytest.raises(af.FileFormatError, match=r"certificate\.status must be conditional or weaker"):
+        af.load(rewritten("declared", path, certificate__status="proved"))
+
+
+def test_the_command_line_refuses_what_does_not_hold(tmp_path):
+    path = rewritten("one head", tmp_path / "f.safetensors", **BELIEVED["a negative part"])
+    for command in ("verify", "info"):
+        done = attnfun(command, str(path))
+        assert done.returncode == 2
+        assert "certificate.parts.windows must be a number >= 0" in done.stderr.replace("\n", " ")
+        assert "proved" not in done.stdout
