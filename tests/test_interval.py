@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import erf
 
 from attnfun.interval import Interval, Untraceable
+from attnfun.interval.forms import Forms, Frame
 from attnfun.interval.interval import UFUNCS
 from attnfun.targets.operations import sinc
 
@@ -244,3 +245,13 @@ def test_every_formula_function_has_an_interval_version():
     for function, arity in FUNCTIONS.values():
         assert isinstance(function(*[Interval(0.25, 0.5)] * arity), Interval)
     assert {operator.__name__ for operator in OPERATORS.values()} <= set(UFUNCS)
+
+
+def test_affine_forms_count_products_with_powers_of_two_that_underflow():
+    frame = Frame.of(np.array([-1.0]), np.array([1.0]))
+    form = Forms.exact(np.array([[0.0, 3 * 2.0**-1040]]), frame)
+    assert (form.scaled(2.0**-35).slack > 0).all()
+    assert (form.mapped(np.array([[2.0**-35]]), np.zeros(1)).slack > 0).all()
+    normal = Forms.exact(np.array([[0.0, 3.0]]), frame)
+    assert (normal.scaled(2.0**-35).slack == 0).all()
+    assert (normal.mapped(np.array([[2.0**-35]]), np.zeros(1)).slack == 0).all()

@@ -14,6 +14,8 @@ from .interval import Interval
 
 HALF_ULP = ULP / 2
 """A sum or product rounded to nearest is off by at most this fraction of it."""
+LEAST_NORMAL = 2.0**-1022
+"""Products below this may lose digits, with a power of two as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +117,8 @@ class Forms:
         """Each function times a float."""
         factor = np.asarray(factor)
         coefficients = self.coefficients * factor[..., None]
-        inexact = _odd(self.coefficients) & _odd(factor)[..., None]
+        inexact = (_odd(self.coefficients) & _odd(factor)[..., None]) | (np.abs(coefficients) < LEAST_NORMAL)
+        inexact &= (self.coefficients != 0) & (factor != 0)[..., None]
         rounding = np.where(inexact, HALF_ULP * np.abs(coefficients) + SMALLEST, 0.0) @ self.frame.sizes
         return Forms(coefficients, rounded_up(self.slack * np.abs(factor) + rounding, 3), self.frame)
 
@@ -149,12 +152,13 @@ def product_rounding(a: Floats, b: Floats) -> Floats:
     """A bound on the rounding error of the matrix product `a @ b`, entry by entry, for any order of summation.
 
     A sum of c products is off by at most `(c + 1) ULP/2` times the sum of their absolute values, for c below 2^25. A
-    single product with a power of two is exact; so is a sum of nothing.
+    single product with a power of two that does not underflow is exact; so is a sum of nothing.
     """
     terms = (a != 0).astype(np.float64) @ (b != 0)
     inexact = _odd(a).astype(np.float64) @ _odd(b) > 0
     size = np.abs(a) @ np.abs(b)
-    return np.where((terms <= 1) & ~inexact, 0.0, (terms + 1) * (HALF_ULP * size + SMALLEST))
+    exact = (terms == 0) | ((terms == 1) & ~inexact & (size >= LEAST_NORMAL))
+    return np.where(exact, 0.0, (terms + 1) * (HALF_ULP * size + SMALLEST))
 
 
 def _odd(numbers: Floats) -> npt.NDArray[np.bool_]:
