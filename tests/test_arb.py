@@ -15,7 +15,7 @@ from flint import arb
 import attnfun as af
 from attnfun.certificates import arb as engine
 from attnfun.certificates.arb_heads import Cell, Focus, View
-from attnfun.certificates.arb_jets import evaluate, jets, precision, variables
+from attnfun.certificates.arb_jets import Rough, evaluate, jets, precision, variables
 from attnfun.certificates.arb_network import affine, wire
 from attnfun.deadline import Deadline
 from attnfun.network import Affine, Attention, Network, Softmax
@@ -200,6 +200,9 @@ FORMULAS = [
     ("pi*x + e - 0.1 + 1_0.5e-1 + 0x10*x**2", 0.2),
     ("where(x > 0.3 and not x >= 2 or x < -9, x*x, 0.39 - x)", 0.7),
     ("where(-1 < x <= 0.3, 1, x)", 0.2),
+    ("sinc(x)", 0.0),
+    ("sinc(3*x)*x", 1e-9),
+    ("sinc(x) + sinc(2 + x)", 0.9),
 ]
 
 
@@ -232,6 +235,15 @@ def test_ranges_reach_over_kinks_and_up_to_edges(text):
         (flat,) = evaluate(target.program, jets(1, 0), [[arb(0.125, 0.1250001)]])
     values = target.values(np.linspace(0, 0.25, 50)[:, None])
     assert float(flat[0].lower()) - 1e-12 <= values.min() <= values.max() <= float(flat[0].upper()) + 1e-12
+
+
+def test_a_condition_has_no_series_where_it_is_undecided():
+    program, algebra = Expression("x > 0.3", LINE).program, jets(1, 4)
+    with precision():
+        with pytest.raises(Rough):
+            evaluate(program, algebra, variables(algebra, [arb(0.25, 0.1)]))
+        (surely,) = evaluate(program, algebra, variables(algebra, [arb(0.5, 0.1)]))
+    assert surely[0] == 1
 
 
 def test_constants_are_the_numbers_as_written():

@@ -46,10 +46,11 @@ WITHIN = 1.05
 
 @dataclass(frozen=True)
 class ArbOutcome:
-    """A bound that holds on the whole domain, and the boxes it took."""
+    """A bound that holds on the whole domain, the boxes it took, and an error that the network surely reaches."""
 
     bound: float
     boxes: int
+    found: float
 
 
 class _Search:
@@ -171,4 +172,4 @@ def bound_error(target: Expression, network: Network, goal: float | None, deadli
                 part, narrowed = search.bound(half, goal)
                 boxes += 1
                 heappush(waiting, (-min(part, bound), next(ticket), half, narrowed))
-    return ArbOutcome(max([settled, *(-entry[0] for entry in waiting[:1])]), boxes)
+    return ArbOutcome(max([settled, *(-entry[0] for entry in waiting[:1])]), boxes, search.found)

@@ -20,6 +20,7 @@ from math import comb, factorial, inf, prod
 from typing import TYPE_CHECKING
 
 from ..errors import MissingExtra
+from ..targets.operations import TRUTHS
 
 try:
     import flint
@@ -199,7 +200,10 @@ def evaluate(program: Program, algebra: Jets, variables: Sequence[Jet]) -> list[
             steps.append(variables[int(node.value)])
         else:
             steps.append(_operate(algebra, node.kind, [steps[k] for k in node.args]))
-    return [steps[k] for k in program.outputs]
+    outputs = [(program.nodes[k].kind, steps[k]) for k in program.outputs]
+    if algebra.order and any(kind in TRUTHS and not jet[0].is_exact() for kind, jet in outputs):
+        raise Rough  # a formula that is a condition jumps where it is undecided
+    return [jet for _, jet in outputs]
 
 
 def _constant(node: Node, text: str) -> arb:
@@ -349,7 +353,7 @@ def series(name: str, x: arb, order: int) -> Jet:
         case "log1p":
             result = (t + 1).log()
         case "sinc":
-            result = t.sin() / t
+            return _sinc(x, t)
         case "sinh":
             result = (t.exp() - (-t).exp()) / 2
         case "cosh":
@@ -362,6 +366,27 @@ def series(name: str, x: arb, order: int) -> Jet:
     return known + [arb(0)] * (order + 1 - len(known))
 
 
+def _sinc(x: arb, t: arb_series) -> Jet:
+    """Taylor coefficients of sin(x)/x, for `t = x + s` as a series in s.
+
+    Up to |x| = 1 they are those of `Σ_j (-1)^j t^{2j} / (2j+1)!`; the terms from j = n on add at most
+    `Σ_{j >= n} 2^{2j} / (2j+1)! <= 2^{2n+1} / (2n+1)!` to each. Beyond, a ball that holds 0 has those of
+    `sinc(x) = ∫_0^1 cos(x u) du`, the k-th of which is at most `∫_0^1 u^k du / k! = 1 / (k+1)!`.
+    """
+    orders = range(t.prec)
+    if abs(x) <= 1:
+        square, result = t * t, arb_series([0], prec=t.prec)
+        for j in reversed(range(SINC_TERMS)):
+            result = result * square + (-1) ** j / arb(factorial(2 * j + 1))
+        known, beyond = result.coeffs(), arb(2) ** (2 * SINC_TERMS + 1) / factorial(2 * SINC_TERMS + 1)
+        return [(known[k] if k < len(known) else arb(0)) + arb(0, beyond.upper()) for k in orders]
+    if x.contains(0):
+        return [arb(0, (1 / arb(factorial(k + 1))).upper()) for k in orders]
+    known = (t.sin() / t).coeffs()
+    return [known[k] if k < len(known) else arb(0) for k in orders]
+
+
+SINC_TERMS = 24
 LONG_NAMES = {"ln": "log"}
 INSIDE = {"sqrt": (0.0, inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0)}
 """Closed domains of functions that are continuous up to their ends."""
