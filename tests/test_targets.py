@@ -356,6 +356,13 @@ def test_values_that_defeat_a_rational_fit_are_no_error():
     assert len(found.poles) == 0
 
 
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_singularities_are_found_at_every_scale(scale):
+    plain, scaled = (survey(lambda x, a=a: a / (x**2 + 1e-2)[:, None], -1.0, 1.0, 1e-6 * a) for a in (1.0, scale))
+    assert np.sort_complex(scaled.poles) == pytest.approx(np.sort_complex(plain.poles), abs=1e-6)
+    assert scaled.scale == pytest.approx(scale * plain.scale)
+
+
 def test_a_function_must_be_the_same_in_every_worker(monkeypatch):
     target = as_target(shifted, as_box((-1, 1)))
     data = pickle.dumps(target)
@@ -370,3 +377,10 @@ SHIFT = 1.0
 
 def shifted(x):
     return np.sin(x) + SHIFT
+
+
+@pytest.mark.parametrize("text", ["1/(x - 2550000.1)", "1/y**2 + where(x > 2549999.6, 1, 0)"])
+def test_poles_are_named_where_floats_are_far_apart(text):
+    """No box gets as narrow as the search would like: floats near 2.5e6 are 5e-10 apart."""
+    with pytest.raises(af.InputError, match="must be defined and bounded"):
+        af.compile(text, {"x": (2549993.8, 2550006.2), "y": (-0.96, 0.96)}, 0.1)

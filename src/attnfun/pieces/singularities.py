@@ -93,8 +93,9 @@ def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline =
     points = np.clip(low + (high - low) * turns, low, high)
     values = line(points)  # (S, C)
     mixture = np.random.default_rng(0).normal(size=values.shape[1])
-    scale = float(np.abs(values).max())
-    tolerance = max(aim / max(scale, 1e-300), 1e-13)
+    unit = float(np.abs(values).max()) or 1.0  # SciPy squares what it is given
+    values, scale, wanted = values / unit, float(np.abs(values / unit).max()), aim / unit
+    tolerance = max(wanted / max(scale, 1e-300), 1e-13)
     while True:
         fit = _rational(points, values @ mixture, tolerance)
         if fit is None:
@@ -104,15 +105,15 @@ def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline =
         new = np.setdiff1d((support[:-1, None] + np.diff(support)[:, None] * shares).ravel(), points)
         if not len(new) or len(points) + len(new) > LAST or deadline.over:
             break
-        added = line(new)
+        added = line(new) / unit
         wrong = np.abs(fit(new).real - added @ mixture).max()
         points, values = np.concatenate([points, new]), np.concatenate([values, added])
         scale = max(scale, float(np.abs(values).max()))
-        if wrong <= max(aim, 1e-13 * scale) * np.abs(mixture).sum():
+        if wrong <= max(wanted, 1e-13 * scale) * np.abs(mixture).sum():
             break
     poles = np.empty(0, dtype=np.complex128) if fit is None else _genuine(fit, low, high, tolerance * scale)
     ends = [_at_end(line, end, poles, width, aim) for end, width in ((low, high - low), (high, low - high))]
-    return Survey(low, high, np.concatenate([poles, *ends]), scale or 1.0)
+    return Survey(low, high, np.concatenate([poles, *ends]), scale * unit or 1.0)
 
 
 def _at_end(line: Line, end: float, poles: Complexes, width: float, aim: float) -> Complexes:
