@@ -1,164 +1,248 @@
-"""A long attack on certificates: random targets, constructions and dtypes, hostile points, real back ends.
+"""A long attack on certificates: random cases of the whole grammar, hostile points, real back ends, two engines.
 
-    python tests/soak.py --minutes 30 --seed 0 --file functions.csv
+    python tests/soak.py --certificates 5000 --points 10000000 --seed 0 --seconds 36000
 
-Writes benchmarks/results/soak.md and soak.csv, and exits with 1 if any point beats a bound.
+Writes benchmarks/results/soak.md, and exits with 1 if a point beats a bound, if the ball engine disagrees with a
+certificate, or if anything but a refusal is raised. What failed is printed as it happens, as a line of Python. Cases
+are numbered; `--case 17` runs one of them again.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
-from collections import defaultdict
-from dataclasses import dataclass
+import traceback
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from math import inf, isinf
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from rich.progress import Progress
 
 import attnfun as af
-from attack import climb, hostile_points
+from attack import Verdict, judge
+from attnfun.certificates.arb import bound_error
+from attnfun.deadline import Deadline
+from attnfun.domain import Box
+from attnfun.errors import AttnfunError
+from attnfun.targets import Expression
+from attnfun.targets.operations import OPERATIONS
+from grammar import Case, operations, random_case, rectifiers
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-LEAVES = ["x", "y", "z"]
-UNARY = ["sin({})", "cos({})", "tanh({})", "exp(-abs({}))", "abs({})", "sqrt(1 + ({})**2)", "atan({})", "erf({})"]
-BINARY = ["({} + {})", "({} - {})", "({} * {})", "({} / (2 + ({})**2))", "min({}, {})", "max({}, {})"]
-TENTS = "{} + {:.3g}*max({:.3g} - abs(x - {:.3g}), 0)"
+LIMIT = 5.0
+"""Seconds for one compilation."""
+ARB_LIMIT = 5.0
+"""Seconds for the ball engine, which proves few bounds in that time but contradicts a false one."""
+MOST_TOKENS = 400
+"""Networks with more memory tokens are not given to the ball engine."""
 
 
 @dataclass
-class Row:
-    """What one family of targets has been through."""
+class Result:
+    """What became of one case."""
 
-    targets: int = 0
-    certificates: int = 0
-    points: int = 0
-    worst: float = 0.0
-    violations: int = 0
+    case: Case
+    net: af.Compiled | None = None
+    refusal: str = ""
+    crash: str = ""
+    verdict: Verdict | None = None
+    engine: str = ""
+    """What the ball engine says: "agrees", "out of time", or why it disagrees."""
 
-
-def random_formula(rng: np.random.Generator, names: list[str], depth: int) -> str:
-    """A formula in the given variables; numbers of many sizes."""
-    if depth == 0 or rng.random() < 0.2:
-        scale = 10.0 ** rng.integers(-1, 2)
-        return rng.choice(names) if rng.random() < 0.8 else f"{rng.normal() * scale:.3g}".replace("-", "0-")
-    if rng.random() < 0.5:
-        return rng.choice(UNARY).format(random_formula(rng, names, depth - 1))
-    parts = [random_formula(rng, names, depth - 1) for _ in range(2)]
-    return rng.choice(BINARY).format(*parts)
-
-
-def random_target(rng: np.random.Generator) -> tuple[str, str, dict[str, tuple[float, float]]]:
-    """(family, formula, domain)."""
-    size = int(rng.choice([1, 1, 1, 2, 2, 3]))
-    names = LEAVES[:size]
-    offset, width = rng.choice([0.0, 0.0, 3.0, 100.0]), 10.0 ** rng.uniform(-1, 1)
-    domain = {name: (offset - width * rng.random(), offset + width) for name in names}
-    formula = random_formula(rng, names, 3)
-    if size == 1 and rng.random() < 0.3:
-        low, high = domain["x"]
-        spot, narrow = rng.uniform(low, high), (high - low) * 10.0 ** rng.uniform(-6, -1)
-        return "narrow tents", TENTS.format(formula, rng.uniform(0.1, 2) / narrow, narrow, spot), domain
-    return f"{size} variable{'s' * (size > 1)}", formula, domain
+    @property
+    def failure(self) -> str:
+        """What is wrong, or nothing."""
+        if self.crash:
+            return self.crash
+        if self.verdict is not None and self.verdict.beaten:
+            at = f"at {self.verdict.point} by {self.verdict.backend}" if self.verdict.point else "in the norm"
+            return f"beaten by a factor {self.verdict.ratio:.4g} {at}"
+        return self.engine if self.engine.startswith("the ball engine") else ""
 
 
-def from_file(path: Path) -> list[tuple[str, str, dict[str, tuple[float, float]]]]:
-    """Rows name, formula, domain with at most two variables."""
-    rows = []
-    with path.open() as file:
-        for row in csv.DictReader(file):
-            pairs = (part.split("=") for part in row["domain"].split())
-            domain = {name: tuple(float(end) for end in ends.split(":")) for name, ends in pairs}
-            if len(domain) <= 2:
-                rows.append(("named functions", row["formula"], domain))
-    return rows
+def compiled(case: Case, limit: float) -> af.Compiled:
+    """Run the case's line; where the tolerance was missed, the best network that has a certificate."""
+    names: dict[str, Any] = {"af": af, "np": np, "torch": torch, "rectifiers": rectifiers, "LIMIT": limit}
+    from scipy.special import erf
 
-
-def attempt(formula: str, domain: dict, eps: float, dtype: str, construction: str) -> af.Compiled | None:
-    """A certified network, or None."""
     try:
-        net = af.compile(
-            formula, domain, eps, relative=True, dtype=dtype, construction=construction, time_limit=2, budget=5000
-        )
+        return eval(case.code, names | {"erf": erf})  # noqa: S307 - a line made by `grammar.py`
     except af.ToleranceNotMet as missed:
-        net = missed.best
+        if missed.best is None or case.construction == "combined":  # the best of a part, not of the whole
+            raise
+        return missed.best
+
+
+def refusal(error: AttnfunError) -> str:
+    """A refusal without the numbers of the case, for counting."""
+    words = error.constraint.split(", but ")[0].split(": ")[0]
+    words = "the formula is refused by the reader" if words.startswith("the formula '") else words
+    return f"{type(error).__name__}: {' '.join('#' if any(c.isdigit() for c in w) else w for w in words.split())}"
+
+
+def run(case: Case, count: int, seed: int, limit: float = LIMIT, arb_limit: float = ARB_LIMIT) -> Result:
+    """Compile, attack, and ask the ball engine."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            net = compiled(case, limit)
+    except (af.InputError, af.ToleranceNotMet) as error:
+        return Result(case, refusal=refusal(error))
+    except Exception:
+        return Result(case, crash=traceback.format_exc(limit=-4))
+    result = Result(case, net)
+    if net.certificate.status is af.Status.ESTIMATED:
+        return result
+    backends = ("call", "torch", "dense") if seed % 5 else ("call", "torch", "dense", "onnx")
+    backends = backends[:3] if net.network.dtype == "bfloat16" else backends
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result.verdict = judge(net, case.truth, count, seed, backends)
+            result.engine = second_opinion(net, arb_limit)
+    except Exception:
+        result.crash = traceback.format_exc(limit=-4)
+    return result
+
+
+def second_opinion(net: af.Compiled, limit: float) -> str:
+    """What the ball engine says about the construction part of a certificate that it covers."""
+    certificate, claim = net.certificate, net.certificate.claim
+    plain = certificate.proved and isinf(certificate.norm) and type(claim.domain) is Box
+    covered = plain and isinstance(claim.target, Expression) and net.network.tokens <= MOST_TOKENS
+    if not covered or len(net.network.attention) != 1:
+        return ""
+    goal = certificate.parts["construction"] * (1 + 1e-12)
+    try:
+        outcome = bound_error(claim.target, claim.network, goal, Deadline.after(limit))  # type: ignore[arg-type]
     except af.InputError:
-        return None
-    return net if net is not None and net.certificate.proved else None
+        return ""
+    if outcome.bound <= goal:
+        return "agrees"
+    if outcome.found > goal:
+        return f"the ball engine finds an error of {outcome.found:.6g}, construction part {goal:.6g}"
+    return "out of time"
 
 
-def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
-    """Outputs of the real module, in parts."""
-    module, dtype = net.to_torch(), getattr(torch, net.network.dtype)
-    part = max(1, 4_000_000 // max(net.network.tokens, 1))
-    with torch.no_grad():
-        parts = [module(torch.tensor(rows[k : k + part], dtype=dtype)).numpy() for k in range(0, len(rows), part)]
-    return np.concatenate(parts)
+@dataclass
+class Totals:
+    """Everything that is counted."""
+
+    cases: int = 0
+    points: int = 0
+    seconds: float = 0.0
+    worst: Counter[str] = field(default_factory=Counter)
+    counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in TABLES})
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def certificates(self) -> int:
+        """Those attacked."""
+        return sum(self.counts["construction"].values())
+
+    def add(self, number: int, result: Result) -> None:
+        """Count one case."""
+        self.cases += 1
+        case, net = result.case, result.net
+        if result.failure:
+            self.failures.append(f"case {number}: {result.failure}\n    {case}")
+        if result.refusal:
+            self.counts["refusal"][result.refusal] += 1
+        if net is None:
+            return
+        self.counts["status"][net.certificate.status.value] += 1
+        if result.verdict is None:
+            return
+        self.points += result.verdict.points
+        norm = "sup" if isinf(net.certificate.norm) else f"L_{net.certificate.norm:g}"
+        kinds = {"family": case.family, "construction": net.construction, "dtype": net.network.dtype, "norm": norm}
+        for kind, name in kinds.items():
+            self.counts[kind][name] += 1
+            self.worst[f"{kind} {name}"] = max(self.worst[f"{kind} {name}"], result.verdict.ratio)
+        self.counts["operation"].update(operations(case.truth).keys())
+        if result.engine:
+            self.counts["ball engine"]["disagrees" if result.engine.startswith("the ball") else result.engine] += 1
 
 
-def attack(net: af.Compiled, count: int, seed: int) -> tuple[float, int]:
-    """(largest error / bound, points)."""
-    target = net.certificate.claim.target
-    low, high = net.domain.lo.ravel(), net.domain.hi.ravel()
-
-    def error(rows: np.ndarray, run=net) -> np.ndarray:
-        return np.abs(np.asarray(run(rows), dtype=np.float64).reshape(len(rows), -1) - target.values(rows)).max(axis=1)
-
-    rows = hostile_points(net, count, seed)
-    rows = np.vstack([rows, climb(error, rows, low, high, seed)])
-    worst = max(error(rows).max(), error(rows[:2000], lambda part: by_torch(net, part)).max())
-    return float(worst / net.certificate.bound), 2 * len(rows)
+TABLES = ("family", "construction", "norm", "dtype", "operation", "status", "ball engine", "refusal")
 
 
-def report(rows: dict[str, Row], minutes: float, seed: int) -> None:
+def report(totals: Totals, seed: int) -> str:
     """The tables."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    head = ["family", "targets", "certificates", "points", "worst error / bound", "violations"]
-    body = [
-        [name, r.targets, r.certificates, r.points, f"{r.worst:.4f}", r.violations] for name, r in sorted(rows.items())
+    beaten = sum("beaten" in line for line in totals.failures)
+    lines = [
+        "# Soak",
+        "",
+        "Random cases of the whole grammar (`tests/grammar.py`), attacked at their own breakpoints and elsewhere. The",
+        "truth is found in ball arithmetic (`tests/balls.py`). No error may exceed its bound. Made by `tests/soak.py`.",
+        "",
+        "| seed | cases | certificates attacked | points | beaten | other failures | minutes |",
+        "|---|---|---|---|---|---|---|",
+        f"| {seed} | {totals.cases} | {totals.certificates} | {totals.points} | {beaten} | "
+        f"{len(totals.failures) - beaten} | {totals.seconds / 60:.0f} |",
     ]
-    with (RESULTS / "soak.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([head, *body])
-    lines = ["# Soak", "", f"{minutes:.0f} minutes, seed {seed}. No error may exceed its bound.", ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in body]
-    (RESULTS / "soak.md").write_text("\n".join(lines) + "\n")
+    for kind in ("family", "construction", "norm", "dtype"):
+        lines += ["", f"| {kind} | certificates | worst error / bound |", "|---|---|---|"]
+        rows = sorted(totals.counts[kind].items())
+        lines += [f"| {name} | {count} | {totals.worst[f'{kind} {name}']:.4f} |" for name, count in rows]
+    met = totals.counts["operation"]
+    rows = {**{name: met[name] for name in OPERATIONS}, "chained comparison": met["chained comparison"]}
+    lines += ["", "How many attacked certificates have each operation in their formula:", ""]
+    lines += ["| operation | certificates |", "|---|---|", *(f"| `{name}` | {count} |" for name, count in rows.items())]
+    for kind, words in (
+        ("status", "What cases ended in, with a network:"),
+        ("ball engine", "What the ball engine says of the certificates that it covers:"),
+        ("refusal", "What was refused:"),
+    ):
+        lines += ["", words, "", f"| {kind} | cases |", "|---|---|"]
+        lines += [f"| {name} | {count} |" for name, count in totals.counts[kind].most_common()]
+    if totals.failures:
+        lines += ["", "Failures:", "", "```", *totals.failures, "```"]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
-    """Run until the time is over."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=60.0)
+    """Run until there are enough certificates and points, or the time is over."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--certificates", type=int, default=5000)
+    parser.add_argument("--points", type=int, default=10_000_000, help="in all")
+    parser.add_argument("--seconds", type=float, default=inf)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--file", type=Path, help="a CSV of name, formula, domain to attack as well")
-    parser.add_argument("--points", type=int, default=2500, help="hostile points of each kind a certificate")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--case", type=int, help="only this one")
+    parser.add_argument("--output", type=Path, default=RESULTS / "soak.md")
     choice = parser.parse_args()
-    rng, began = np.random.default_rng(choice.seed), time.monotonic()
-    queue = from_file(choice.file) if choice.file else []
-    rows: dict[str, Row] = defaultdict(Row)
-    with Progress() as bar:
-        task = bar.add_task("attacking", total=choice.minutes * 60)
-        while (spent := time.monotonic() - began) < choice.minutes * 60:
-            bar.update(task, completed=spent)
-            family, formula, domain = queue.pop() if queue else random_target(rng)
-            row = rows[family]
-            row.targets += 1
-            eps = 10.0 ** rng.uniform(-5, -0.7)
-            dtype, construction = rng.choice(["float64", "float32"]), rng.choice(["grid", "spectral"])
-            net = attempt(formula, domain, eps, dtype, construction)
-            if net is None:
-                continue
-            ratio, points = attack(net, choice.points, row.targets)
-            row.certificates, row.points = row.certificates + 1, row.points + points
-            row.worst = max(row.worst, ratio)
-            if ratio > 1:
-                row.violations += 1
-                sys.stderr.write(f"beaten by {ratio}: {formula!r} {domain} {eps} {dtype} {construction}\n")
-    report(rows, choice.minutes, choice.seed)
-    return int(any(row.violations for row in rows.values()))
+    began, totals = time.monotonic(), Totals()
+    with Progress(disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("attacking", total=choice.certificates)
+        number = choice.first if choice.case is None else choice.case
+        while True:
+            missing = max(choice.certificates - totals.certificates, 1)
+            count = min(max((choice.points - totals.points) // missing // 3, 300), 20_000)
+            result = run(random_case(choice.seed, number), count, number)
+            totals.add(number, result)
+            totals.seconds = time.monotonic() - began
+            if result.failure:
+                sys.stderr.write(f"{totals.failures[-1]}\n")
+                sys.stderr.flush()
+            bar.update(task, completed=totals.certificates)
+            if choice.case is not None:
+                sys.stderr.write(f"{result}\n")
+                break
+            number += 1
+            if number % 50 == 0:
+                choice.output.write_text(report(totals, choice.seed))
+            enough = totals.certificates >= choice.certificates and totals.points >= choice.points
+            if enough or totals.seconds > choice.seconds:
+                choice.output.write_text(report(totals, choice.seed))
+                break
+    return int(bool(totals.failures))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,195 @@
+"""The attack itself: it knows what is true, beats what is false, and beats no certificate."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import replace
+from math import inf
+
+import numpy as np
+import pytest
+from flint import arb, fmpq
+
+import attnfun as af
+from attack import attack, breakpoints, norm_from_below
+from attnfun.constructions import REGISTRY
+from attnfun.targets.operations import OPERATIONS
+from balls import BallNetwork, Formula, ball, exact, in_floats, precision
+from cases import CASES
+from grammar import Case, Draw, operations, piecewise_case, random_case
+from soak import run, second_opinion
+
+LINE = {"x": (-1, 1)}
+
+
+# ---------------------------------------------------------------- truth
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "expected"),
+    [
+        ("where(x <= 0.5 and x >= 0.5, 1, 0)", 0.5, 1),
+        ("where(0.1 <= x <= 0.1, 1, 0)", 0.1, 0),  # no float is 0.1
+        ("where(0.1 + 0.2 <= 0.3, 1, 0)", 0.0, 1),
+        ("where(not x < 0 or x > 2, 3, 4)", 0.0, 3),
+        ("where(-1 < x < 0 < 1, 3, 4)", 0.0, 4),
+        ("x**0 + x**3 + sign(x) + sinc(x) + cos(x)", 0.0, 3),
+        ("(x - 2)**-2 + sqrt(x + 0.25)", 0.0, 0.75),
+        ("max(x, 2*x, -3) + min(x, 1) + abs(-x)", 0.5, 2),
+        ("where(sin(x) < sin(x), 1, 0)", 0.0, 0),
+        ("x > 0.2 and x <= 0.5", 0.5, 1),
+    ],
+)
+def test_values_are_exact_where_they_can_be(text, at, expected):
+    assert Formula(text, ["x"])([exact(at)]) == [exact(expected)]
+
+
+def test_a_condition_that_balls_cannot_tell_gives_both_branches():
+    (value,) = Formula("where(sin(x)**2 + cos(x)**2 <= 1, 3, 5)", ["x"])([exact(0.3)])
+    assert value.contains(3)
+    assert value.contains(5)
+    (value,) = Formula("where(x < 0.2, x, 5)", ["x"])([arb(0.25, 0.1)])
+    assert value.contains(0.16)
+    assert value.contains(5)
+
+
+def test_numbers_of_a_python_function_are_floats():
+    text = "where(0.1 + 0.2 <= x, 1, 0)"
+    assert Formula(text, ["x"])([exact(0.3)]) == [fmpq(0)]  # the float 0.3 is below the decimal
+    assert Formula(text, ["x"], floats=True)([exact(0.1 + 0.2)]) == [fmpq(1)]
+
+
+def test_truth_agrees_with_values_in_floats():
+    met: Counter[str] = Counter()
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        draw = Draw(rng, 1 + seed % 3)
+        truth = Formula(draw.target()[1], draw.names, floats=True)
+        low, high = (np.array(end) for end in zip(*draw.domain.values(), strict=True))
+        rows = rng.uniform(low, high, (3, len(low)))
+        floats = np.stack([in_floats(part, truth.names)(rows) for part in truth.parts], axis=1)
+        for row, values in zip(rows, floats, strict=True):
+            with precision(128):
+                true = [ball(value) for value in truth([exact(x) for x in row])]
+            for value, enclosed in zip(values, true, strict=True):
+                if np.isfinite(value) and enclosed.is_finite():
+                    met.update(operations(truth).keys())
+                    assert abs(float(enclosed.mid()) - value) <= 1e-5 * abs(value) + 1e-5
+    assert set(OPERATIONS) <= set(met)
+
+
+def test_networks_in_balls_are_the_networks(compiled):
+    for name in ("wave", "truncated linear"):
+        case = next(case for case in CASES if case.name == name)
+        net = compiled(case, construction=case.constructions[0])
+        slack = net.certificate.parts["rounding"] + net.certificate.allowance
+        for row in net.domain.sample(3, np.random.default_rng(0)):
+            with precision(128):
+                true = BallNetwork(net.network)([exact(x) for x in row])
+            for value, enclosed in zip(net(net.domain.unflatten(row[None])).ravel(), true, strict=True):
+                assert abs(float(enclosed.mid()) - value) <= slack
+                assert float(enclosed.rad()) < 1e-20
+
+
+# ---------------------------------------------------------------- what is false is beaten
+
+
+BUMP = "sin(3*x) + (1 - (1e5*(x - 0.500013))**2)*where(0.500003 < x < 0.500023, 1, 0)"
+
+
+def test_breakpoints_of_a_window_are_found():
+    spots = breakpoints(Formula(BUMP, ["x"]), np.zeros(1), 0, -1.0, 1.0)
+    for end in (0.500003, 0.500023):
+        assert np.abs(spots - end).min() <= np.spacing(end)
+
+
+@pytest.mark.parametrize("backend", ["call", "dense", "torch", "onnx"])
+def test_a_bump_that_the_certificate_misses_is_found(backend):
+    net = af.compile("sin(3*x)", LINE, 1e-3)
+    assert not attack(net, Formula("sin(3*x)", ["x"]), backends=(backend,)).beaten
+    verdict = attack(net, Formula(BUMP, ["x"]), backends=(backend,))
+    assert verdict.beaten
+    assert verdict.point is not None
+    assert 0.500003 <= verdict.point[0] <= 0.500023
+
+
+def test_a_lowered_bound_is_beaten(compiled):
+    net = compiled(CASES[0], construction="grid")
+    lower = replace(net, certificate=replace(net.certificate, bound=0.5 * net.certificate.found))
+    assert attack(lower, Formula("sin(3*x)", ["x"])).beaten
+
+
+@pytest.mark.parametrize("p", [1, 2, 10])
+def test_a_norm_that_is_too_small_is_beaten(p):
+    net = af.compile("where(x < 0.3, 0, 1)", LINE, norm=p, construction="grid", options={"tokens": 8})
+    truth = Formula("where(x < 0.3, 0, 1)", ["x"])
+    assert not norm_from_below(net, truth).beaten
+    assert norm_from_below(net, Formula("where(x < 0.3, 0, 1) + where(0.60001 < x < 0.60002, 1e6, 0)", ["x"])).beaten
+    lower = replace(net, certificate=replace(net.certificate, bound=net.certificate.bound / 20))
+    assert norm_from_below(lower, truth).beaten
+
+
+def test_norms_far_from_one_are_measured():
+    """No power underflows: the norm is 1e-33 times that of a wave, times 1e6."""
+    net = af.compile("1e-33*sin(3*x/1e60)", {"x": (0, 1e60)}, options={"tokens": 5}, norm=10, construction="grid")
+    lower = replace(net, certificate=replace(net.certificate, bound=1e-30))
+    assert norm_from_below(lower, Formula("1e-33*sin(3*x/1e60)", ["x"])).beaten
+
+
+# ---------------------------------------------------------------- no certificate is
+
+
+def written(text: str, construction: str, words: str, dtype: str = "float64", norm: str | float = "inf") -> Case:
+    """A formula on [-1, 1] in its variables."""
+    names = sorted({node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} & set("xyz"))
+    domain = dict.fromkeys(names, (-1, 1))
+    words = f"{words}, dtype={dtype!r}, norm={norm!r}, construction={construction!r}"
+    return Case(
+        "written", f"af.compile({text!r}, {domain!r}, {words})", Formula(text, names), norm, dtype, construction
+    )
+
+
+SEAM = "where(x < 0.3, sin(3*x), sin(0.9) + (x - 0.3)**2)"
+JUMP = "where(0.30001 < x < 0.30011, 1000, 0) + where(sin(30*x) < 0.9, 0, 1)"
+WRITTEN = [
+    *(written(SEAM, name, "0.1") for name in ("grid", "cross", "spectral")),
+    *(written("sin(3*x) + abs(x)", name, "0.2") for name in ("grid", "cross", "spectral", "circuit", "two-layer")),
+    *(written(BUMP, name, "options={'tokens': 12}") for name in ("grid", "cross", "spectral", "softmax-readout")),
+    *(written(JUMP, "grid", "options={'tokens': 4}", norm=p) for p in (1, 10)),
+    written("sin(3*x) + where(x < 0.3, 0, 1)", "two-layer", "options={'tokens': 4}", norm=1),
+    written("sin(3*(x + 2*y - z)) + x", "subspace", "0.3"),
+    written("x**2 + exp(y)", "max-affine", "0.2"),
+    written("x*exp(-y) + max(x, y, 0.1)", "circuit", "0.01", "float32"),
+    written("1e-164*sin(3*x)", "grid", "options={'tokens': 8}", norm=2),
+    written("1e300*sin(3*x)", "spectral", "0.01, relative=True"),
+]
+DRAWN = [28, 29, 31, 33, 34, 36, 37, 39, 43, 44, 45, 51, 53, 54, 56, 77, 103, 108, 109, 110, 111, 126, 129]
+"""Numbers of cases that are compiled quickly."""
+PIECES = [2, 3, 4, 5, 6, 7, 9, 12, 16, 17, 19, 25, 38, 60, 67, 72]
+ATTACKED = [
+    *(pytest.param(case, id=f"{case.construction}-{case.norm}-{number}") for number, case in enumerate(WRITTEN)),
+    *(pytest.param(random_case(2, number), id=f"drawn-{number}") for number in DRAWN),
+    *(pytest.param(piecewise_case(np.random.default_rng(seed)), id=f"pieces-{seed}") for seed in PIECES),
+]
+
+
+@pytest.mark.parametrize("case", ATTACKED)
+def test_no_certificate_is_beaten(case):
+    result = run(case, 60, seed=7, limit=60, arb_limit=0.05)
+    assert not result.failure, f"{result.failure}\n{case}"
+
+
+def test_every_construction_is_attacked():
+    met = {param.values[0].construction for param in ATTACKED}
+    assert met >= set(REGISTRY) - {"regression"}  # what is measured at rows of data is an estimate
+
+
+@pytest.mark.parametrize("construction", ["grid", "cross", "spectral", "max-affine", "circuit", "subspace"])
+def test_two_engines_agree(construction):
+    three = "exp((x + y - z)/4)", dict.fromkeys("xyz", (-1, 1))
+    text, domain = three if construction == "subspace" else ("exp(x/2)", LINE)
+    net = af.compile(text, domain, 0.1, construction=construction)
+    assert second_opinion(net, inf) == "agrees"
+    half = replace(net.certificate, parts={**net.certificate.parts, "construction": net.certificate.found / 2})
+    assert second_opinion(replace(net, certificate=half), inf).startswith("the ball engine finds an error")
