@@ -23,11 +23,12 @@ from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.overflow import refuse_overflow
 from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
-from attnfun.interval import Interval, directed
+from attnfun.domain import as_box
+from attnfun.interval import Interval, directed, jets
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run
-from attnfun.targets import Expression
+from attnfun.targets import Expression, as_target
 from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.certificates.certify")
@@ -213,3 +214,48 @@ def test_the_status_in_a_file_is_no_better_than_its_target(monkeypatch, tmp_path
         af.load(path)
     monkeypatch.setattr(files, "_target_status", lambda claim: af.Status.PROVED)
     assert af.load(path).certificate.proved
+
+
+def bump(p):
+    """A wave and a bump in a window narrower than the boxes of a proof: a comparison times what vanishes there."""
+    return np.sin(3 * p) + (1 - (1e5 * (p - 0.500013)) ** 2) * (1.0 * ((p > 0.500003) & (p < 0.500023)))
+
+
+BUMPS = {
+    "comparison": bump,
+    "where": "sin(3*x) + (1 - (1e5*(x - 0.500013))**2)*where(0.500003 < x < 0.500023, 1, 0)",
+}
+
+
+def constant_where_undecided(condition, base, truth):
+    """The mistake: an undecided comparison as a constant between 0 and 1."""
+    made(condition, base, truth)
+    condition.rad[...] = 0.0
+    condition.rad[..., 0] = np.where(truth.surely | ~truth.possibly, 0.0, 1.0)
+
+
+def hull_where_undecided(first, second, a, b):
+    """The mistake: the range of two constant branches as a constant."""
+    result, undecided = pick(first, second, a, b), ~(first | second)[..., None]
+    mid = np.where(undecided, (a.mid + b.mid) / 2, result.mid)
+    return jets.Jet(a.basis, mid, np.where(undecided, np.abs(a.mid - b.mid) / 2, result.rad))
+
+
+made, pick = jets.Condition.__init__, jets.pick
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "name", "mistake"),
+    [
+        ("comparison", jets.Condition, "__init__", constant_where_undecided),
+        ("where", jets, "pick", hull_where_undecided),
+    ],
+)
+def test_undecided_comparisons_have_no_series(monkeypatch, kind, place, name, mistake):
+    network = af.compile("sin(3*x)", (-1, 1), 1e-2).network
+    target = as_target(BUMPS[kind], as_box((-1, 1)))
+    true = abs(bump(0.500013) - float(run(network, np.full((1, 1, 1), 0.500013)).item()))
+    assert true > 0.9
+    assert bound_error(target, network, None, Deadline.after(60)).bound >= true
+    monkeypatch.setattr(place, name, mistake)
+    assert bound_error(target, network, None, Deadline.after(60)).bound < true
