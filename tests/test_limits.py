@@ -74,6 +74,17 @@ def test_what_was_found_in_time_comes_with_the_reason():
     assert miss.value.best.certificate.bound > 0.1
 
 
+def test_fits_to_data_end_with_the_trials_there_was_time_for():
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 1))
+    data, sizes = af.Samples(X, np.sin(3 * X[:, 0])), []
+    for seconds in (500, 1e9):
+        net = af.compile(data, options={"folds": 2}, time_limit=Deadline.after(seconds, Clock()))
+        sizes.append(len(net.certificate.claim.target.study.trials))
+    assert 0 < sizes[0] < sizes[1]
+    with pytest.raises(af.ToleranceNotMet, match=f"fitting the data.*{REASON}"):
+        af.compile(data, options={"folds": 2}, time_limit=Deadline.after(5, Clock()))
+
+
 def test_a_deadline_that_is_not_reached_changes_nothing():
     plain, timed = (
         af.compile("sin(3*x)*y", SQUARE, 0.2, construction="grid", time_limit=limit)

@@ -14,6 +14,7 @@ that judged others.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar
@@ -23,6 +24,8 @@ import numpy.typing as npt
 
 from ..arguments import flag, whole_number
 from ..backends.numpy import run
+from ..deadline import Deadline
+from ..errors import TimeLimitReached
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..pieces.evidence import NOISELESS
@@ -40,6 +43,8 @@ ALWAYS = 3
 WORTH = 0.99
 """A larger or polished head must have a squared error below this fraction of the simpler one's."""
 FOLDS = 5
+TRYING = 0.7
+"""The share of the time for trying; the fit to all rows has what is left."""
 
 
 class RegressionConstruction(Construction):
@@ -60,9 +65,9 @@ class RegressionConstruction(Construction):
         assert isinstance(target, SamplesTarget)  # noqa: S101 - see serves
         order = target.samples.order
         X, y, asked = target.samples.X[order], target.samples.y[order], _Asked.of(wish, len(order))
-        trials = _tried(X, y, asked)
+        trials = _tried(X, y, asked, wish.deadline.share(TRYING))
         best = _best(trials, np.ones(len(X), dtype=bool))
-        fit = fitted(X, y, best.recipe, wish.seed, best.metric)
+        fit = fitted(X, y, best.recipe, wish.seed, best.metric, wish.deadline)
         target.study = _study(trials, y, asked, np.argsort(order))
         figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": target.study.rmse}
         if target.study.r2 is not None:
@@ -149,9 +154,20 @@ class _Trial:
         return float(np.mean((self.residuals[rows] / self.units) ** 2)) + NOISELESS
 
 
-def _tried(X: Floats, y: Floats, asked: _Asked) -> list[_Trial]:
-    """Cross-validate one recipe after another; those that start from the one before find their metric sooner."""
+def _tried(X: Floats, y: Floats, asked: _Asked, deadline: Deadline) -> list[_Trial]:
+    """Cross-validate recipes, as many as there is time for, one at least; or TimeLimitReached."""
     trials: list[_Trial] = []
+    try:
+        for trial in _trials(X, y, asked, trials, deadline):
+            trials.append(trial)
+    except TimeLimitReached:
+        if not trials:
+            raise
+    return trials
+
+
+def _trials(X: Floats, y: Floats, asked: _Asked, trials: list[_Trial], deadline: Deadline) -> Iterator[_Trial]:
+    """One recipe after another, given those before; a fit that starts from the one before finds its metric sooner."""
     everything = np.ones(len(X), dtype=bool)
     smallest_fit = int(np.bincount(asked.fold).max())
     for place, size in enumerate(asked.sizes):
@@ -160,19 +176,19 @@ def _tried(X: Floats, y: Floats, asked: _Asked) -> list[_Trial]:
             break
         if before >= len(X) - smallest_fit:
             break
-        trials.append(_trial(X, y, Recipe(size, bool(asked.polish)), asked, trials[-1] if trials else None))
+        yield _trial(X, y, Recipe(size, bool(asked.polish)), asked, trials[-1] if trials else None, deadline)
     best = _best(trials, everything)
     if asked.polish is None and best.recipe.tokens > 1:
-        trials.append(_trial(X, y, replace(best.recipe, polish=True), asked, best))
-    return trials
+        yield _trial(X, y, replace(best.recipe, polish=True), asked, best, deadline)
 
 
-def _trial(X: Floats, y: Floats, recipe: Recipe, asked: _Asked, before: _Trial | None) -> _Trial:
+def _trial(X: Floats, y: Floats, recipe: Recipe, asked: _Asked, before: _Trial | None, deadline: Deadline) -> _Trial:
     """Fit without each fold in turn, and run the network on the rows of that fold."""
     residuals, metrics, spread = np.empty_like(y), [], y.std(axis=0)
     for fold in range(asked.folds):
         out = asked.fold == fold  # (n,)
-        fit = fitted(X[~out], y[~out], recipe, asked.seed, before.metrics[fold] if before else None)
+        start = before.metrics[fold] if before else None
+        fit = fitted(X[~out], y[~out], recipe, asked.seed, start, deadline)
         residuals[out] = run(emitted(fit, asked.dtype), X[out][:, None])[:, 0] - y[out]
         metrics.append(fit.metric)
     return _Trial(recipe, residuals, tuple(metrics), np.where(spread > 0, spread, 1.0))

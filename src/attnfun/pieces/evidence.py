@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
@@ -133,13 +134,20 @@ class Metric:
         return Model(tokens, exp(self.sizes[0]), exp(self.sizes[1]))
 
     def improved(
-        self, centres: Floats, u: Floats, y: Floats, steps: int, floor: float = NOISELESS
+        self,
+        centres: Floats,
+        u: Floats,
+        y: Floats,
+        steps: int,
+        floor: float = NOISELESS,
+        deadline: Deadline = NEVER,
     ) -> tuple[Metric, float]:
         """At most `steps` steps towards the least E for these rows and noise of at least `floor`; the value there."""
         variables, usual = u.shape[1], Metric.usual(u.shape[1])
         first = np.concatenate([usual.rates, usual.sizes])
 
         def at(p: Floats) -> tuple[float, Floats]:
+            deadline.check("fitting the data")
             here = Metric(p[:variables], p[variables:])
             found, rho, away = Evidence.of(here.model(centres), u, y, floor), np.exp(here.rates), p - first
             by_rate = ((found.by_slope * centres).sum(axis=0) - 0.5 * found.by_offset @ centres**2) * rho  # (D,)
@@ -151,7 +159,7 @@ class Metric:
         return Metric(p[:variables], p[variables:]), value
 
 
-def polished(model: Model, u: Floats, y: Floats, steps: int) -> Model:
+def polished(model: Model, u: Floats, y: Floats, steps: int, deadline: Deadline = NEVER) -> Model:
     """Every slope and offset moved towards the least E, at the price of STIFFNESS times the squared moves."""
     start = np.column_stack([model.tokens.slopes, model.tokens.offsets])  # (N, D+1)
 
@@ -160,6 +168,7 @@ def polished(model: Model, u: Floats, y: Floats, steps: int) -> Model:
         return Model(Tokens(places[:, :-1], places[:, -1]), exp(p[-2]), exp(p[-1]))
 
     def at(p: Floats) -> tuple[float, Floats]:
+        deadline.check("fitting the data")
         found, moves = Evidence.of(moved(p), u, y), p[:-2]
         by_move = np.column_stack([found.by_slope, found.by_offset]).ravel() + STIFFNESS * moves
         return found.value + STIFFNESS / 2 * float(moves @ moves), np.concatenate([by_move, found.by_sizes])

@@ -19,6 +19,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
+from ..deadline import NEVER, Deadline
 from .evidence import Metric, Model, polished
 from .tokens import Tokens
 
@@ -74,8 +75,18 @@ class Fit:
         return self.tokens.weights(u) @ self.values + u @ self.slopes + self.constant
 
 
-def fitted(X: Floats, y: Floats, recipe: Recipe, seed: int = 0, start: Metric | None = None) -> Fit:
-    """Fit rows (n, D) and (n, m); the same result for the same seed. O(n N²) and O(TUNING N² STEPS)."""
+def fitted(
+    X: Floats,
+    y: Floats,
+    recipe: Recipe,
+    seed: int = 0,
+    start: Metric | None = None,
+    deadline: Deadline = NEVER,
+) -> Fit:
+    """Fit rows (n, D) and (n, m), or TimeLimitReached; the same result for the same seed.
+
+    O(n N²) and O(TUNING N² STEPS).
+    """
     rng = np.random.default_rng(seed)
     centre, spread = _standard(X)
     level, unit = _standard(y)
@@ -83,24 +94,24 @@ def fitted(X: Floats, y: Floats, recipe: Recipe, seed: int = 0, start: Metric | 
     few = np.sort(rng.permutation(len(u))[:TUNING])
     some, data = u[few], z[few]
     centres = _centres(some, recipe.tokens, rng)
-    scouted = start or _scouted(some, data, rng)
-    model = scouted.improved(centres, some, data, STEPS)[0].model(centres)
+    scouted = start or _scouted(some, data, rng, deadline)
+    model = scouted.improved(centres, some, data, STEPS, deadline=deadline)[0].model(centres)
     if recipe.polish:
-        model = polished(model, some, data, STEPS)
-    values, slopes, constant = _solved(model, u, z)
+        model = polished(model, some, data, STEPS, deadline)
+    values, slopes, constant = _solved(model, u, z, deadline)
     tokens = model.tokens.about(np.zeros(u.shape[1]))
     return Fit(centre, spread, tokens, unit * values, unit * slopes, level + unit * constant, scouted)
 
 
-def _scouted(u: Floats, z: Floats, rng: np.random.Generator) -> Metric:
+def _scouted(u: Floats, z: Floats, rng: np.random.Generator, deadline: Deadline) -> Metric:
     """A metric found with few tokens, from several starts; a later start must be better beyond doubt."""
     centres = _centres(u, SCOUTS, rng)
     best, least = Metric.usual(u.shape[1]), inf
     for width in WIDTHS:
-        found, value = Metric.usual(u.shape[1], width).improved(centres, u, z, SCOUTING, COARSE)
+        found, value = Metric.usual(u.shape[1], width).improved(centres, u, z, SCOUTING, COARSE, deadline)
         if value < least - DOUBT:
             best, least = found, value
-    return best.improved(centres, u, z, STEPS, COARSE)[0]
+    return best.improved(centres, u, z, STEPS, COARSE, deadline)[0]
 
 
 def _standard(columns: Floats) -> tuple[Floats, Floats]:
@@ -132,7 +143,7 @@ def _clustered(u: Floats, centres: Floats) -> Floats:
     return centres
 
 
-def _solved(model: Model, u: Floats, z: Floats) -> tuple[Floats, Floats, Floats]:
+def _solved(model: Model, u: Floats, z: Floats, deadline: Deadline) -> tuple[Floats, Floats, Floats]:
     """Values (N, m), slopes (D, m) and constant (m,): the ridge problem of the evidence, on all rows.
 
     Normal equations, then once more for what they left: their condition is the square of that of the problem.
@@ -143,6 +154,7 @@ def _solved(model: Model, u: Floats, z: Floats) -> tuple[Floats, Floats, Floats]
     middle = np.sum([model.features(u[block]).sum(axis=0) for block in blocks], axis=0) / len(u)  # (F,)
     gram, moments = np.eye(len(middle)), np.zeros((len(middle), z.shape[1]))
     for block in blocks:
+        deadline.check("fitting the data")
         features = model.features(u[block]) - middle  # (b, F)
         gram += features.T @ features
         moments += features.T @ z[block]
