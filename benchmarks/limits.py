@@ -165,9 +165,9 @@ def page(rows: list[Row], clock: str) -> str:
     lines = [
         "# Time limits",
         "",
-        f"Made by `python benchmarks/limits.py --clock {clock}`: limits are {kind}, kernels compiled before. The machine "
-        f"has {os.cpu_count()} cores; load averages at the end were {load}, so that wall times beside them are those of a "
-        "machine shared with as many processes.",
+        f"Made by `python benchmarks/limits.py --clock {clock}`: limits are {kind}, kernels compiled before. The "
+        f"machine has {os.cpu_count()} cores; load averages at the end were {load}: wall times are those of a machine "
+        "shared by as many processes.",
         "",
         f"A limit holds if no more than 1.1 times it and a second is taken: {held} of {len(rows)} do. The latest is "
         f"{worst.task.construction}, {worst.task.name}: {worst.taken[clock]:.1f} s for {worst.asked:g} s.",

@@ -50,6 +50,8 @@ UNSEEN = 0.1
 """The fraction of its share of the tolerance below which it does not matter how far a head is off."""
 TRIALS = 257
 """Places at which a head is compared with its unit before the proof."""
+RIVALS = 16
+"""Memory tokens beside a data token in a head that computes a rectifier, at most: one would do."""
 BOXES = 3000
 """Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
 NOISE = 20.0
@@ -103,6 +105,8 @@ class _Walk:
     def after(self, layer: Any, state: State) -> State:
         """The features after a layer; units read the registers of one token."""
         if isinstance(layer, Attention) and len(state.error) != 1:
+            raise Unanswerable
+        if isinstance(layer, Attention) and layer.attends_data and len(layer.memory) > RIVALS:
             raise Unanswerable
         if isinstance(layer, Attention) and not layer.attends_data:
             return self.through_banks(layer, state)

@@ -65,7 +65,7 @@ class RegressionConstruction(Construction):
         assert isinstance(target, SamplesTarget)  # noqa: S101 - see serves
         order = target.samples.order
         X, y, asked = target.samples.X[order], target.samples.y[order], _Asked.of(wish, len(order))
-        trials = _tried(X, y, asked, wish.deadline.share(TRYING))
+        trials = _tried(X, y, asked, wish.deadline)
         best = _best(trials, np.ones(len(X), dtype=bool))
         fit = fitted(X, y, best.recipe, wish.seed, best.metric, wish.deadline)
         target.study = _study(trials, y, asked, np.argsort(order))
@@ -155,31 +155,31 @@ class _Trial:
 
 
 def _tried(X: Floats, y: Floats, asked: _Asked, deadline: Deadline) -> list[_Trial]:
-    """Cross-validate recipes, as many as there is time for, one at least; or TimeLimitReached."""
-    trials: list[_Trial] = []
+    """Cross-validate recipes: the first one, or TimeLimitReached, then as many as a share of the time allows."""
+    trials, later = list[_Trial](), deadline.share(TRYING)
     try:
-        for trial in _trials(X, y, asked, trials, deadline):
-            trials.append(trial)
+        for recipe, before in _recipes(len(X), asked, trials):
+            trials.append(_trial(X, y, recipe, asked, before, later if trials else deadline))
     except TimeLimitReached:
         if not trials:
             raise
     return trials
 
 
-def _trials(X: Floats, y: Floats, asked: _Asked, trials: list[_Trial], deadline: Deadline) -> Iterator[_Trial]:
-    """One recipe after another, given those before; a fit that starts from the one before finds its metric sooner."""
-    everything = np.ones(len(X), dtype=bool)
+def _recipes(rows: int, asked: _Asked, trials: list[_Trial]) -> Iterator[tuple[Recipe, _Trial | None]]:
+    """What to try next, given the trials so far, and the one to start from: it finds its metric sooner."""
+    everything = np.ones(rows, dtype=bool)
     smallest_fit = int(np.bincount(asked.fold).max())
     for place, size in enumerate(asked.sizes):
         before = asked.sizes[place - 1] if place else 0
         if place >= ALWAYS and _best(trials, everything).recipe.tokens < before:
             break
-        if before >= len(X) - smallest_fit:
+        if before >= rows - smallest_fit:
             break
-        yield _trial(X, y, Recipe(size, bool(asked.polish)), asked, trials[-1] if trials else None, deadline)
+        yield Recipe(size, bool(asked.polish)), trials[-1] if trials else None
     best = _best(trials, everything)
     if asked.polish is None and best.recipe.tokens > 1:
-        yield _trial(X, y, replace(best.recipe, polish=True), asked, best, deadline)
+        yield replace(best.recipe, polish=True), best
 
 
 def _trial(X: Floats, y: Floats, recipe: Recipe, asked: _Asked, before: _Trial | None, deadline: Deadline) -> _Trial:
