@@ -66,6 +66,9 @@ class ToleranceNotMet(AttnfunError):
 class TimeLimitReached(ToleranceNotMet):
     """The time limit was over before there was a result; `best` is what there was by then (or None)."""
 
+    estimate: Any = None
+    """The certificate of a network for whose proof there was no time."""
+
     def __init__(self, work: str, limit: float, *, got: object = None, remedy: str = "", best: Any = None) -> None:
         self.reason = f"The time limit of {limit:g} s was reached: allow more"
         remedy = f"{self.reason}. {remedy}".rstrip()

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -272,12 +271,13 @@ def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0)
     numbers = COPIES * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
     ask.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
     network = theorem.build(target, plan, ask.dtype)
-    certified = partial(certify, Claim.about(target, network), ask.eps, norm=float(ask.norm), seed=ask.seed)
     effort = replace(ask.effort, deadline=ask.effort.deadline.share(share))
     try:
-        certificate = certified(proof=ask.proof, effort=effort)
+        certificate = certify(
+            Claim.about(target, network), ask.eps, norm=float(ask.norm), proof=ask.proof, seed=ask.seed, effort=effort
+        )
     except TimeLimitReached as late:
-        late.best = _compiled(ask, target, attempt, network, certified(proof=False, effort=effort))
+        late.best = None if late.estimate is None else _compiled(ask, target, attempt, network, late.estimate)
         raise
     return _compiled(ask, target, attempt, network, certificate)
 

@@ -70,7 +70,7 @@ def certify(
 ) -> Certificate:
     """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps.
 
-    When the deadline is over the bound is the one proved by then; TimeLimitReached if there is none yet. What was
+    When the deadline is over the bound is the one proved by then; TimeLimitReached, with an estimate, if there is none. What was
     proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one of them.
     """
     if isinf(norm) and (one := claim.of_one_token()) is not claim:
@@ -84,7 +84,11 @@ def certify(
     with target.until(effort.deadline):
         found = _search(target, claim, norm, seed, effort.deadline)
         hopeless = isinf(norm) and eps is not None and found.error > eps
-        outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
+        try:
+            outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
+        except TimeLimitReached as late:
+            late.estimate = _issued(claim, target, None, found, eps, norm, seed)
+            raise
     return _issued(claim, target, outcome, found, eps, norm, seed)
 
 
