@@ -70,8 +70,9 @@ def certify(
 ) -> Certificate:
     """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps.
 
-    When the deadline is over the bound is the one proved by then; TimeLimitReached, with an estimate, if there is none. What was
-    proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one of them.
+    When the deadline is over the bound is the one proved by then; TimeLimitReached, with an estimate, if there is
+    none. What was proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one
+    of them.
     """
     if isinf(norm) and (one := claim.of_one_token()) is not claim:
         return replace(certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort), claim=claim)
