@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -28,7 +29,7 @@ from attnfun.interval import Interval, directed, jets
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run
-from attnfun.targets import Expression, as_target
+from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
 from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.certificates.certify")
@@ -259,3 +260,77 @@ def test_undecided_comparisons_have_no_series(monkeypatch, kind, place, name, mi
     assert bound_error(target, network, None, Deadline.after(60)).bound >= true
     monkeypatch.setattr(place, name, mistake)
     assert bound_error(target, network, None, Deadline.after(60)).bound < true
+
+
+def test_copies_for_functions_that_edit_their_argument(monkeypatch):
+    def edits(points):
+        points *= 2.0
+        return points.ravel() / 2 + 0 * np.array([float(x) for x in points.ravel()])
+
+    rows = np.array([[0.5], [-0.25]])
+    as_target(edits, as_box((-1, 1)), lipschitz=1.0).values(rows)
+    assert rows[0] == 0.5
+    monkeypatch.setattr(af.Box, "unflatten", lambda domain, points: Shared(points.ravel()))
+    function = callables.PythonFunction(edits, as_box((-1, 1)))
+    function(rows)
+    assert rows[0] == 1.0
+
+
+class Shared(np.ndarray):
+    """An array whose copies are the array itself."""
+
+    def __new__(cls, array):
+        return array.view(cls)
+
+    def copy(self, order="C"):
+        return self
+
+
+def status_of(function) -> af.Status | None:
+    """None if the function is refused."""
+    try:
+        return as_target(function, as_box((1, 2))).status
+    except af.InputError:
+        return None
+
+
+def test_the_comparison_of_functions_with_their_enclosures(monkeypatch):
+    rng = np.random.default_rng(0)
+    random, other = lambda x: np.sin(x) + rng.normal(), lambda x: np.sin(x) if isinstance(x, np.ndarray) else 0 * x
+    assert status_of(random) is None
+    assert status_of(other) is af.Status.ESTIMATED
+    monkeypatch.setattr(callables, "refuse_disagreement", lambda *arguments: None)
+    monkeypatch.setattr(callables, "refuse_other_series", lambda *arguments: None)
+    assert status_of(random) is status_of(other) is af.Status.PROVED
+
+
+def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):
+    class Doubled(torch.nn.Sequential):
+        def __call__(self, x):
+            return 2 * super().__call__(x)
+
+    module, hooked = Doubled(torch.nn.Linear(1, 1)), torch.nn.Sequential(torch.nn.Linear(1, 1))
+    hooked[0].register_forward_hook(lambda part, inputs, output: 2 * output)
+    assert status_of(module) is status_of(hooked) is None
+    monkeypatch.setattr(relu_networks, "_hooks", lambda module: iter(()))
+    assert status_of(hooked) is None  # found by its values
+    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    assert status_of(module) is status_of(hooked) is af.Status.PROVED
+
+
+def test_the_identity_of_functions_in_a_cache(monkeypatch, tmp_path):
+    def first(points, shift=0.0):
+        return np.array([abs(x - shift) for x in points.ravel()])
+
+    def values(shift):
+        second = partial(first, shift=shift)
+        asking = evaluations.Asking(cache=tmp_path)
+        return as_target(second, as_box((-1, 1)), 1.0, asking).values(np.array([[0.5]]))[0, 0]
+
+    assert (values(0.0), values(0.25)) == (0.5, 0.25)
+    monkeypatch.setattr(evaluations, "identity_of", lambda made_of: "0" * 64)
+    assert values(0.0) == 0.5
+    with pytest.raises(af.InputError, match="this very function"):
+        values(0.25)
+    monkeypatch.setattr(evaluations, "AGAIN", 0)
+    assert values(0.25) == 0.5

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import math
+import random
+import sys
 import threading
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -12,13 +16,18 @@ from multiprocessing import get_context
 import dask.array as da
 import numpy as np
 import pytest
+import torch
 from distributed import Client, LocalCluster
 
 import attnfun as af
 from attnfun.certificates.branch_and_bound import CHUNK, bound_error
 from attnfun.deadline import Deadline
+from attnfun.domain import as_box
 from attnfun.executors import in_order
 from attnfun.network import Attention, reference
+from attnfun.targets import as_target
+from attnfun.targets.evaluations import AGAIN, Asking
+from attnfun.targets.function_identity import NoIdentity, identity_of
 from cases import CASES
 from workers import FORMULA, POINTS, SQUARE, Deadly, dies_once, gloo_process, simulator
 
@@ -190,21 +199,154 @@ def test_values_on_disk_survive_a_crash_and_are_not_asked_for_twice(tmp_path):
     keywords = {"domain": [(-1, 1)] * 2, "eps": 0.2, "lipschitz": 1.5}
     plain = af.compile(Counting(), **keywords)
     first, told = Counting(last=300), []
+    keywords["cache"] = (tmp_path, "counting-1")  # one that changes while it is called has no identity of its own
     with pytest.raises(KeyboardInterrupt):
-        af.compile(first, **keywords, cache=tmp_path)
+        af.compile(first, **keywords)
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-5])  # the last record is cut short
     second = Counting()
-    net = af.compile(second, **keywords, cache=tmp_path, progress=told.append)
+    net = af.compile(second, **keywords, progress=told.append)
     assert net.certificate.as_dict() == plain.certificate.as_dict()
     points = plain.summary().figures["evaluations"]
-    assert second.points < points + 3 + 1 - 150  # what the first run left but for two records; a few to compare
+    assert second.points < points + 3 + AGAIN - 150  # what the first run left but for two records; a few to compare
     assert any(step.points > 0 for step in told)
     third = Counting()
-    assert af.compile(third, **keywords, cache=tmp_path).certificate.as_dict() == plain.certificate.as_dict()
-    assert third.points == 3 + 1
+    assert af.compile(third, **keywords).certificate.as_dict() == plain.certificate.as_dict()
+    assert third.points == 3 + AGAIN
     with pytest.raises(af.InputError, match="this very function counting"):
-        af.compile(Counting(shift=1.0), **keywords, cache=tmp_path)
+        af.compile(Counting(shift=1.0), **keywords)
+
+
+def sampled(function, cache):
+    """Values of a black box at 40 points, by way of a cache."""
+    target = as_target(function, as_box((-1, 1)), 2.0, Asking(cache=cache))
+    return target.values(np.linspace(-1, 1, 40)[:, None])[:, 0]
+
+
+def test_two_functions_of_one_name_do_not_share_their_values(tmp_path):
+    def shifted_by(shift):
+        return lambda p: np.array([abs(x - shift) for x in p.ravel()])
+
+    for shift in (0.0, 0.5, 0.0):
+        assert np.array_equal(sampled(shifted_by(shift), tmp_path), np.abs(np.linspace(-1, 1, 40) - shift))
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_several_recorded_values_are_sampled_again(tmp_path):
+    """A name is what the user says it is: a function that differs on a half of the domain is found out."""
+
+    def changed(p):
+        return np.array([abs(x) + 0.1 * max(x, 0.0) for x in p.ravel()])
+
+    sampled(lambda p: np.array([abs(x) for x in p.ravel()]), (tmp_path, "f"))
+    with pytest.raises(af.InputError, match="this very function changed"):
+        sampled(changed, (tmp_path, "f"))
+
+
+@pytest.mark.parametrize("name", ["", "--", 3])
+def test_a_name_in_a_cache_must_be_a_text(tmp_path, name):
+    with pytest.raises(af.InputError, match="pair of a folder and a name"):
+        af.compile(identity_function, (-1, 1), 0.2, lipschitz=1.0, cache=(tmp_path, name))
+    assert list(tmp_path.iterdir()) == []
+
+
+def identity_function(p):
+    return np.array([float(x) for x in p.ravel()])
+
+
+def test_what_cannot_be_compared_between_runs_needs_a_name(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def noisy(p):
+        return np.array([float(x) for x in p.ravel()]) + 0 * rng.normal()
+
+    with pytest.raises(af.InputError, match=r"noisy uses .*Generator.*cache=\(folder, \"a name\"\)"):
+        af.compile(noisy, (-1, 1), 0.2, lipschitz=1.0, cache=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert len(sampled(noisy, (tmp_path, "noisy"))) == 40
+
+
+class Scaled:
+    def __init__(self, factor):
+        self.factor = factor
+
+    def __call__(self, p):
+        return self.factor * p
+
+    def doubled(self, p):
+        return 2 * self.factor * p
+
+
+def family(factor):
+    """Functions that are equal for equal factors and different for others."""
+
+    def inner(p, scale=factor):
+        return helper(p) * scale
+
+    def helper(p, *, by=factor):
+        return p * by
+
+    numbers = np.array([1.0, factor])
+    return [
+        lambda p: p * factor,
+        lambda p: p * numbers[1],
+        inner,
+        partial(inner, scale=factor),
+        Scaled(factor),
+        Scaled(factor).doubled,
+        np.vectorize(lambda x: x * factor),
+        eval(f"lambda p: p * {factor}"),  # noqa: S307 - a constant in the code
+        lambda p: Scaled({"a": (factor, None)}["a"][0])(p),
+    ]
+
+
+def test_functions_are_known_by_all_that_they_are_made_of():
+    ones, again, twos = ([identity_of(function) for function in family(factor)] for factor in (1.0, 1.0, 2.0))
+    assert ones == again
+    assert len({*ones, *twos}) == 2 * len(ones)
+    assert identity_of(Scaled.doubled) != identity_of(Scaled.__call__)
+    assert identity_of(np.sin) != identity_of(np.cos)
+    assert identity_of(math.sin) != identity_of(math.cos)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        np.random.default_rng(0),
+        np.random.default_rng(0).normal,
+        random.Random(0),  # noqa: S311
+        random.random,
+        torch.zeros(2),
+        torch.nn.Linear(1, 1),
+        np.frompyfunc(abs, 1, 1),
+        np.array([print], dtype=object),
+        iter([1]),
+    ],
+)
+def test_hidden_state_has_no_identity(thing):
+    with pytest.raises(NoIdentity):
+        identity_of(lambda p: thing)
+
+
+def calls(module, p):
+    return module.run(p)
+
+
+def test_globals_and_modules_are_part_of_a_function(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    file, text = tmp_path / "simulated.py", "import aided\nFACTOR = {}\ndef run(p):\n    return FACTOR * p\n"
+    found = set()
+    for number, (factor, aid) in enumerate([(1, 1), (2, 1), (2, 2), (1, 1)]):
+        file.write_text(text.format(factor))
+        (tmp_path / "aided.py").write_text(f"AID = {aid}\n")
+        for name in ("simulated", "aided"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        importlib.invalidate_caches()
+        module = importlib.import_module("simulated")
+        found.add((identity_of(partial(calls, module)), identity_of(module.run)))
+        assert len(found) == min(number + 1, 3)
+    assert len({direct for _, direct in found}) == 2  # the function itself reads no more than its factor
 
 
 def test_sampling_ends_at_the_time_limit_and_goes_on_in_another_run(tmp_path):

@@ -25,8 +25,9 @@ from .memory import Memory
 from .network import Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
-from .targets import Asking, Target, Unanswerable, as_target
+from .targets import Asking, Cache, Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
+from .targets.evaluations import parts_of
 
 BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
@@ -61,7 +62,7 @@ def compile(
     progress: Callable[[Progress], None] | None = None,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
-    cache: str | Path | None = None,
+    cache: Cache | None = None,
 ) -> Compiled:
     """Turn a function into an attention network whose error is at most `eps` everywhere on the domain.
 
@@ -106,7 +107,8 @@ def compile(
     checkpoint
         A folder where an interrupted proof leaves its state; the same call goes on from it.
     cache
-        A folder where the values of a black box are kept; a second run asks only for what is missing.
+        A folder where the values of a black box are kept; a second run samples only what is missing. A function is
+        known by its code and all that it uses; where these cannot be compared, give it a name: `(folder, "f-1")`.
 
     Raises
     ------
@@ -218,9 +220,9 @@ class Request:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    def sampling(self, cache: str | Path | None) -> Asking:
+    def sampling(self, cache: Cache | None) -> Asking:
         """How a black box is asked."""
-        folder("cache", cache)
+        folder("cache", None if cache is None else parts_of(cache)[0])
         tell, effort = self.effort.progress, self.effort
         told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
         return Asking(effort.executor, cache, told)

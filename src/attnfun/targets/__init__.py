@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..interval import Untraceable
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
-from .evaluations import Asking
+from .evaluations import Asking, Cache
 from .expression import Expression
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
@@ -25,6 +25,7 @@ SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, Ma
 
 __all__ = [
     "Asking",
+    "Cache",
     "Expression",
     "MaxAffine",
     "PiecewiseLinear",

@@ -53,6 +53,11 @@ class PythonFunction:
         """The function's own name."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    @property
+    def made_of(self) -> object:
+        """What tells it from other functions on rows."""
+        return [self.function, self.domain.shape, self.output_shape]
+
     def __call__(self, rows: Floats) -> Floats:
         """(B, D) -> (B, m), values not yet checked for NaN."""
         result = self._call(rows)
@@ -247,7 +252,7 @@ class BlackBox(Target):
 
     def __init__(self, function: PythonFunction, reason: str, asking: Asking | None = None) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
-        self.ask = Evaluations(function, self.domain.size, self.outputs, asking, function.name)
+        self.ask = Evaluations(function, self.domain.size, self.outputs, asking, function.name, function.made_of)
         self.assumptions = (
             f"{function.name} could not be traced ({reason}): declare lipschitz= for a conditional certificate",
         )
@@ -303,7 +308,9 @@ class Lipschitz(Target):
         points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
         self.points, self.sampled = points, values  # (S, D), (S, m)
         self._tree: Any = None
-        self.ask = None if function is None else Evaluations(function, domain.size, self.outputs, asking, function.name)
+        self.ask = None
+        if function is not None:
+            self.ask = Evaluations(function, domain.size, self.outputs, asking, function.name, function.made_of)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet, and remember what it said."""

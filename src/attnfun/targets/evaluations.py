@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,18 @@ from ..deadline import NEVER, Deadline
 from ..errors import InputError, TimeLimitReached
 from ..executors import TRIES, in_order
 from .base import Floats
+from .function_identity import NoIdentity, identity_of
 from .records import Records
 
 CHUNK = 64
 """Points that a worker is given, and that a folder keeps, at a time, at most."""
 CHUNKS = 16
 """Fewer points are given where there would be fewer chunks than this."""
+AGAIN = 5
+"""Recorded values that are sampled again, spread over all of them."""
+
+Cache = str | Path | tuple[str | Path, str]
+"""A folder, or a folder and the name that the user gives to the function."""
 ALONE = 256
 """Points in one call where there are neither workers nor a folder: such a call is not interrupted by a deadline."""
 
@@ -33,7 +40,7 @@ class Asking:
     """How a black box is asked: by whom, where its values are kept, and who is told how many came in."""
 
     executor: Executor | None = None
-    cache: str | Path | None = None
+    cache: Cache | None = None
     tell: Callable[[int], None] | None = None
 
 
@@ -46,13 +53,23 @@ class Evaluations:
     """
 
     def __init__(
-        self, function: Function, variables: int, outputs: int, asking: Asking | None = None, name: str = "f"
+        self,
+        function: Function,
+        variables: int,
+        outputs: int,
+        asking: Asking | None = None,
+        name: str = "f",
+        made_of: object = None,
     ) -> None:
+        """`made_of` is what tells the function from others, the function itself unless given."""
         self.function, self.asking = function, asking or Asking()
         self.points, self.values = np.empty((0, variables)), np.empty((0, outputs))  # (S, D), (S, m)
         self._place: dict[bytes, int] = {}
-        folder = None if self.asking.cache is None else made_folder("cache", self.asking.cache)
-        self._cache = None if folder is None else _Cache(folder, name, function, variables, outputs)
+        cache = self.asking.cache
+        self._cache = None
+        if cache is not None:
+            path = _file(cache, name, made_of or function, variables, outputs)
+            self._cache = _Cache(path, name, function, variables, outputs)
 
     @property
     def count(self) -> int:
@@ -116,29 +133,51 @@ def patiently(function: Function, rows: Floats) -> Floats:
     raise AssertionError
 
 
-class _Cache:
-    """Values of one function in a folder, known by its name and the shape of its points and values.
+def parts_of(cache: Cache) -> tuple[str | Path, str | None]:
+    """The folder of a cache, and the name that the user gives to the function, if any."""
+    place, given = cache if isinstance(cache, tuple) and len(cache) == 2 else (cache, None)
+    named = given is None or (isinstance(given, str) and re.search(r"\w", given))
+    if isinstance(place, tuple) or not named:
+        raise InputError('cache= must be a folder, or a pair of a folder and a name as "f-2"', got=repr(cache))
+    return place, given
 
-    A name is not the function: one recorded value is asked for again, and must be the same.
+
+def _file(cache: Cache, name: str, made_of: object, variables: int, outputs: int) -> Path:
+    """The file of a function's values: known by the name that the user gives, otherwise by the function itself."""
+    folder, given = parts_of(cache)
+    try:
+        known = sha256(given.encode()).hexdigest() if given is not None else identity_of(made_of)
+    except NoIdentity as reason:
+        raise InputError(
+            f"cache= must know {name} from other functions: by its code and all that it uses, or by a name of yours",
+            got=f"{name} uses {reason}, which cannot be compared between runs",
+            remedy='Write cache=(folder, "a name"), and another name whenever the function changes.',
+        ) from None
+    plain = re.sub(r"\W+", "-", given or name).strip("-")[:80] or "function"
+    return made_folder("cache", folder) / f"{plain}-{variables}-{outputs}-{known[:24]}.values"
+
+
+class _Cache:
+    """Values of one function in a file.
+
+    A function may depend on what nobody can see: several recorded values are sampled again, and must be the same.
     """
 
-    def __init__(self, folder: Path, name: str, function: Function, variables: int, outputs: int) -> None:
-        plain = re.sub(r"\W+", "-", name).strip("-") or "function"
-        self.records = Records(folder / f"{plain}-{variables}-{outputs}.values")
-        self.width, self.known = variables, dict[bytes, Floats]()
+    def __init__(self, path: Path, name: str, function: Function, variables: int, outputs: int) -> None:
+        self.records, self.known = Records(path), dict[bytes, Floats]()
         for data in self.records:
             if len(data) % (8 * (variables + outputs)) == 0:
                 rows = np.frombuffer(data, dtype="<f8").reshape(-1, variables + outputs)
                 self.known |= {row[:variables].tobytes(): row[variables:] for row in rows}
-        if self.known:
-            first, value = next(iter(self.known.items()))
-            point = np.frombuffer(first).reshape(1, -1)
-            again = patiently(function, point)[0]
+        points = [np.frombuffer(point) for point in self.known]
+        spread = np.unique(np.linspace(0, len(points) - 1, AGAIN).astype(int)) if points else []
+        for point in (points[k] for k in spread):
+            again, value = patiently(function, point[None])[0], self.known[point.tobytes()]
             if not np.array_equal(again, value, equal_nan=True):
                 raise InputError(
                     f"{self.records.path} must hold values of this very function {name}",
-                    got=f"{value.tolist()} at {point[0].tolist()}, where the function says {again.tolist()}",
-                    remedy="Use another folder for cache=, or delete the file.",
+                    got=f"{value.tolist()} at {point.tolist()}, where the function says {again.tolist()}",
+                    remedy="Use another folder or name for cache=, or delete the file.",
                 )
 
     def values(self, rows: Floats, ask: Function) -> Floats:
