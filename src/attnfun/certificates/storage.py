@@ -75,7 +75,11 @@ COMBINED = {Stacked.kind: None, Composed.kind: 2, RESTRICTED: 1}
 """Kinds of networks made of others, and of how many."""
 DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "expression": {"text": Fields.text},
-    "piecewise linear": {"name": Fields.text, "stages": Fields.whole},
+    "piecewise linear": {
+        "name": Fields.text,
+        "stages": Fields.whole,
+        "assumptions": lambda given, name: given.each(name, Fields.text) if name in given else [],
+    },
     "truncated linear": {"ends": lambda given, name: given.each(name, lambda ends, end: ends.number(end, -inf))},
     "max-affine": {},
     "lipschitz": {"name": Fields.text, "constant": Fields.number},
