@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 import attnfun as af
 from attnfun.backends.torch import to_torch
 from attnfun.certificates import certificate as claims
-from attnfun.certificates import certify, combined, heads, overflow
+from attnfun.certificates import certify, combined, heads, overflow, wiring
 from attnfun.certificates import storage as files
 from attnfun.certificates.branch_and_bound import bound_error
 from attnfun.certificates.enclosure import Encloser
@@ -30,6 +30,7 @@ from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run
 from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
+from test_circuits import error_along_y, with_other_factors
 from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.certificates.certify")
@@ -156,6 +157,28 @@ def test_overflow_is_refused(monkeypatch):
     assert bound_error(target, loud, None, most=100).bound < 2.0**127
     monkeypatch.setattr(overflow, "_refuse", lambda met, arithmetic, where: None)
     refuse_overflow(loud, net.domain)
+
+
+def test_heads_are_told_apart_by_their_stored_weights(monkeypatch):
+    target, _, network = with_other_factors()
+    true = error_along_y(network)
+    assert true <= wiring.bound_by_circuit(target, network, None).bound
+    monkeypatch.setattr(wiring, "_stored", lambda bank: [bank.attention[0].keys().tobytes()])
+    assert true > wiring.bound_by_circuit(target, network, None).bound
+
+
+def test_the_order_in_which_parts_of_a_modulus_are_counted(monkeypatch):
+    """Counted without what rounding alone does, the parts of a composition are too small where the input is exact."""
+    outer = af.compile("sqrt(abs(u))", {"u": (-1, 1)}, 0.2, construction="cross").certificate
+    known = af.compile("0.9*x", {"x": (-1, 1)}, 0.2, construction="cross").certificate
+    inner = replace(known, parts={"construction": 1e-9, "input": 1e-4, "rounding": 1e-4}, bound=3e-4)
+    ((construction, _, rounding, _),) = combined._through(outer, inner)
+    needed = outer.parts["construction"] + np.sqrt(1e-4)
+    assert construction + rounding >= needed
+    sizes = combined.modulus
+    monkeypatch.setattr(combined, "modulus", lambda *arguments: sizes(*arguments)[[0, 0, 2]])
+    ((construction, _, rounding, _),) = combined._through(outer, inner)
+    assert construction + rounding < needed
 
 
 def test_computed_values_of_tokens_out_of_play(monkeypatch):

@@ -125,6 +125,30 @@ def test_values_out_of_play_count_as_they_are_computed():
     assert (errors <= bound).all()
 
 
+def test_numbers_flushed_to_zero_count_as_rounding_where_the_input_is_exact():
+    """A processor that flushes tiny numbers reads 0 for 2^-130: that is an operation of the network."""
+    import torch
+
+    from attnfun.backends.torch import to_torch
+
+    memory = np.array([[0.0, 0.0], [2.0**10, 1.0]])  # (M, [key | value])
+    head = Attention.of(
+        np.full((1, 1, 1), 2.0**120), np.eye(2, 1)[None], np.eye(2, 1, -1)[None], np.ones((1, 1, 1)), memory
+    )
+    network, point = Network((head,), 1, "float32"), np.full((1, 1, 1), 2.0**-130)
+    region, _ = Encloser(network)(Interval(point), Encloser(network).start(), np.zeros((1, 1, 1)))
+    module, truth = to_torch(network, (1,), ()), 1 / (1 + np.exp(-1.0))
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor does not flush")
+    try:
+        with torch.no_grad():
+            value = float(module(torch.tensor(point[0], dtype=torch.float32)))
+    finally:
+        torch.set_flush_denormal(False)
+    assert value == 0.5
+    assert truth - value <= region.error[0, 0, 0, OWN]
+
+
 def test_stock_attention_scales_exactly_where_the_proof_says_so():
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-3, construction="spectral", dtype="float32")
     (layer,) = net.network.attention

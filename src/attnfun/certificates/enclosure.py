@@ -64,10 +64,12 @@ class Encloser:
     ) -> tuple[Region, tuple[Focus, ...]]:
         """Outputs of the network over boxes (B, n, d), and a narrower focus for their parts.
 
-        The network's input is off by `moved`, (B, n, d); by what rounding it costs if nothing is said.
+        The network's input is off by `moved`, (B, n, d); by what rounding it costs if nothing is said. Tiny numbers may
+        be flushed to zero where the network reads them, which is its own error.
         """
         moved = self.moved(boxes) if moved is None else moved
-        region, narrowed = Region(boxes, boxes.mid, np.stack([moved, np.zeros_like(moved)], axis=-1)), []
+        error = np.stack([moved, np.full_like(moved, self.arithmetic.tiny)], axis=-1)  # (B, n, d, 2)
+        region, narrowed = Region(boxes, boxes.mid, error), []
         remaining = iter(focus)
         for layer, banks in zip(self.network.layers, self.banks, strict=True):
             if isinstance(layer, Attention):

@@ -245,7 +245,7 @@ class _Fan:
             apart = 2 * (eta - 1.01 * worst) + 1.01 * float(np.sort(keys.score_error[inside])[-2:].sum())
         direct = 2.02 * plain + 1.01 * scale * apart
         leak = 1.05 * float((copies * np.exp(np.minimum(0.999 * self.heard, 0.0)))[self.mute].sum())
-        largest = float(range_.magnitude[inside].max()) + float(keys.value_error[inside, column].max())
+        largest = float(range_.magnitude[inside].max()) + float(keys.value_error[:, column].max())
         every = 2.02 * count * unit
         sums = 1.01 * (2 * float(copies[inside].sum()) + 2 * blocks + 4) * unit * largest
         sums += min(8.1 * leak, every) * (largest + spread)

@@ -79,7 +79,8 @@ def initial_state(maxima: Reference, network: Network) -> State:
     variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
     rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
     forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
-    return State(forms, np.stack([rounded, np.zeros_like(rounded)], axis=-1).reshape(*shape, 2))
+    flushed = np.full_like(rounded, arithmetic.tiny)  # where the network reads it
+    return State(forms, np.stack([rounded, flushed], axis=-1).reshape(*shape, 2))
 
 
 @singledispatch
