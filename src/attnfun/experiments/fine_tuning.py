@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class FineTuning(Experiment):
         return Result(TEXT, pictures, (*tables, beginnings()))
 
 
-@cache
+@lru_cache(maxsize=len(CONSTRUCTIONS))
 def network(construction: str) -> af.Compiled:
     """The function that is compiled, in float32."""
     box, eps = {"x": (-1, 1), "y": (-1, 1)}, CONSTRUCTIONS[construction]

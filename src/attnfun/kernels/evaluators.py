@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -87,13 +88,15 @@ def processors() -> int:
 
 
 _READY: WeakKeyDictionary[Network, dict[object, Evaluator]] = WeakKeyDictionary()
+"""Evaluators of networks that are still in use. They have copies, which share the layers: an evaluator that held the
+network itself would keep it in use."""
 
 
 def evaluator(network: Network, domain: Box, allowance: float = 0.0) -> Evaluator:
     """The evaluator of a network, made when it is first asked for."""
     ready, key = _READY.setdefault(network, {}), (allowance, domain.lo.tobytes(), domain.hi.tobytes())
     if key not in ready:
-        ready[key] = Evaluator(network, domain, allowance)
+        ready[key] = Evaluator(replace(network), domain, allowance)
     return ready[key]
 
 

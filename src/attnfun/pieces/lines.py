@@ -133,6 +133,7 @@ class Search:
         self.origin = mesh.origin
         self.points = mesh.points(FEWEST_POINTS)
         self.values = line(self.points)
+        self.tiny, self.unpolished = cache(self._tiny), cache(self._unpolished)  # as long as the search lives
 
     def smallest(self, most: int) -> tuple[Axis, float]:
         """The smallest axis found that reaches the aim, or the best one with at most `most` tokens, and its error."""
@@ -152,8 +153,7 @@ class Search:
         last = self.tiny(most)[-1]
         return last.tokens.size if last.error <= self.aim else max(2, int(SHARE * self.unpolished(most).tokens.size))
 
-    @cache  # noqa: B019 - a search lives no longer than its plan
-    def tiny(self, most: int) -> list[Fit]:
+    def _tiny(self, most: int) -> list[Fit]:
         """The smallest sizes, until one of them reaches the aim: some functions are heads of two tokens."""
         tried = list[Fit]()
         for size in TINY[:most]:
@@ -188,8 +188,7 @@ class Search:
         best = min(fit.error for fit in tried)
         return best < min(CONVERGING * np.abs(self.values).max(), *(fit.error for fit in tried[-PATIENCE:]))
 
-    @cache  # noqa: B019 - a search lives no longer than its plan
-    def unpolished(self, most: int) -> Fit:
+    def _unpolished(self, most: int) -> Fit:
         """The smallest bank whose potential needs no polish, or the best one if errors stop falling."""
         tried, size = list[Fit](), min(SMALLEST, most)
         while size <= most:
