@@ -1,6 +1,7 @@
 """A long attack on certificates: random cases of the whole grammar, hostile points, real back ends, two engines.
 
     python tests/soak.py --certificates 5000 --points 10000000 --seed 0 --seconds 36000
+    python tests/soak.py --processors    # instead: compiles under all settings of OpenBLAS and NumPy (processors.py)
 
 Writes benchmarks/results/soak.md, and exits with 1 if a point beats a bound, if the ball engine disagrees with a
 certificate, or if anything but a refusal is raised. What failed is printed as it happens, as a line of Python. Cases
@@ -33,6 +34,7 @@ from attnfun.errors import AttnfunError
 from attnfun.targets import Expression
 from attnfun.targets.operations import OPERATIONS
 from grammar import Case, operations, random_case, rectifiers
+from processors import SETTINGS, compared
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
 LIMIT = 5.0
@@ -208,6 +210,17 @@ def report(totals: Totals, seed: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def by_processor() -> int:
+    """Compile under every setting that this processor has; tell which disagree with the first."""
+    settings, wrong = [setting for setting in SETTINGS if not setting.lacking], 0
+    for lacking in filter(None, (setting.lacking for setting in SETTINGS)):
+        sys.stdout.write(f"skipped: {lacking}\n")
+    for setting, words in compared(settings):
+        sys.stdout.write(f"{setting}: {'; '.join(words) or 'agrees'}\n")
+        wrong += len(words)
+    return int(wrong > 0)
+
+
 def main() -> int:
     """Run until there are enough certificates and points, or the time is over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -218,7 +231,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--case", type=int, help="only this one")
     parser.add_argument("--output", type=Path, default=RESULTS / "soak.md")
+    parser.add_argument("--processors", action="store_true", help="compile under other instructions instead")
     choice = parser.parse_args()
+    if choice.processors:
+        return by_processor()
     began, totals = time.monotonic(), Totals()
     with Progress(disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("attacking", total=choice.certificates)

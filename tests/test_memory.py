@@ -12,15 +12,12 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from cases import TYPICAL
-
-MADE_BY = {name: case for case in reversed(TYPICAL) for name in case.constructions}
-"""A case for every construction."""
+from cases import BY_CONSTRUCTION
 
 
-@pytest.mark.parametrize("construction", MADE_BY)
+@pytest.mark.parametrize("construction", BY_CONSTRUCTION)
 def test_a_network_that_was_compiled_run_and_dropped_is_collected(construction):
-    net = MADE_BY[construction].compile(construction=construction)
+    net = BY_CONSTRUCTION[construction].compile(construction=construction)
     points = net.domain.sample(5, np.random.default_rng(0))
     net(points.reshape(5, *net.domain.shape))
     parts = [weakref.ref(part) for part in (net, net.network, net.certificate, net.certificate.claim.target)]
