@@ -68,7 +68,7 @@ SETTINGS = (
     *(Setting(without=tuple(LOOPS[k:])) for k in range(len(LOOPS))),
 )
 
-MORE_TOKENS, LARGER_BOUND = 1.25, 1.5
+MORE_TOKENS, LARGER_BOUND = 1.1, 1.5
 """Factors between settings: searches for few tokens go other ways, and stop at the first that will do."""
 LARGER_ERROR = 1.01
 """The same for held-out errors of fits to data."""
