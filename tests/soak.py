@@ -95,7 +95,7 @@ def run(case: Case, count: int, seed: int, limit: float = LIMIT, arb_limit: floa
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             net = compiled(case, limit)
-    except (af.InputError, af.ToleranceNotMet) as error:
+    except (af.InputError, af.ToleranceNotMet, af.ProofFailed) as error:
         return Result(case, refusal=refusal(error))
     except Exception:
         return Result(case, crash=traceback.format_exc(limit=-4))
