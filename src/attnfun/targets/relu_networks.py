@@ -284,12 +284,12 @@ def _read_onnx(path: Path, domain: Box) -> PiecewiseLinear:
         if operation is None or node.domain not in ("", "ai.onnx") or unknown:
             raise _unsupported(f"{node.op_type} ({node.name})", ", ".join(sorted(_ONNX)))
         values[node.output[0]] = operation(graph, arguments, settings)
-    output = model.graph.output[0].name
-    if output not in values:
-        raise InputError("the output of an ONNX model must depend on its input", got=output)
+    last = model.graph.output[0].name
+    if last not in values:
+        raise InputError("the output of an ONNX model must depend on its input", got=last)
     fixed = sorted(entry.name for entry in model.graph.input if entry.name in weights)
     given = (f"the values of {', '.join(fixed)} are those in {path.name}; callers of the model may override them",)
-    target = _target(graph, values[output], domain, path.name, assumptions=given if fixed else ())
+    target = _target(graph, values[last], domain, path.name, assumptions=given if fixed else ())
 
     def run(rows: Floats) -> Floats:
         from onnx.reference import ReferenceEvaluator
