@@ -300,8 +300,8 @@ def _read_onnx(path: Path, domain: Box) -> PiecewiseLinear:
         for batches in (alone, domain.unflatten(rows)[None], rows[None]):
             try:
                 if len(batches):
-                    outputs: Any = [evaluator.run(None, {inputs[0].name: part.astype(dtype)})[0] for part in batches]
-                    return np.concatenate([np.asarray(part).reshape(1, -1) for part in outputs]).reshape(len(rows), -1)
+                    outputs = [list(evaluator.run(None, {inputs[0].name: part.astype(dtype)})) for part in batches]
+                    return np.vstack([np.asarray(part).reshape(1, -1) for (part,) in outputs]).reshape(len(rows), -1)
             except Exception as reason:
                 failure = reason
         raise InputError(f"{path} must run on points of shape {domain.shape}", got=str(failure)) from failure
