@@ -122,12 +122,12 @@ def test_a_lowered_bound_is_beaten(compiled):
 
 @pytest.mark.parametrize("p", [1, 2, 10])
 def test_a_norm_that_is_too_small_is_beaten(p):
-    net = af.compile("where(x < 0.3, 0, 1)", LINE, norm=p, construction="grid", options={"tokens": 8})
+    net = af.compile("where(x < 0.3, 0, 1)", LINE, norm=p, construction="grid", options={"tokens": 4})
     truth = Formula("where(x < 0.3, 0, 1)", ["x"])
-    assert not norm_from_below(net, truth).beaten
+    assert not norm_from_below(net, truth, work=100_000).beaten
     assert norm_from_below(net, Formula("where(x < 0.3, 0, 1) + where(0.60001 < x < 0.60002, 1e6, 0)", ["x"])).beaten
     lower = replace(net, certificate=replace(net.certificate, bound=net.certificate.bound / 20))
-    assert norm_from_below(lower, truth).beaten
+    assert norm_from_below(lower, truth, work=100_000).beaten
 
 
 def test_norms_far_from_one_are_measured():
@@ -151,11 +151,11 @@ def written(text: str, construction: str, words: str, dtype: str = "float64", no
 
 
 SEAM = "where(x < 0.3, sin(3*x), sin(0.9) + (x - 0.3)**2)"
-JUMP = "where(0.30001 < x < 0.30011, 1000, 0) + where(sin(30*x) < 0.9, 0, 1)"
+JUMP = "where(0.30001 < x < 0.30011, 1000, 0)"
 WRITTEN = [
     *(written(SEAM, name, "0.1") for name in ("grid", "cross", "spectral")),
     *(written("sin(3*x) + abs(x)", name, "0.2") for name in ("grid", "cross", "spectral", "circuit", "two-layer")),
-    *(written(BUMP, name, "options={'tokens': 12}") for name in ("grid", "cross", "spectral", "softmax-readout")),
+    *(written(BUMP, name, "options={'tokens': 12}") for name in ("grid", "softmax-readout")),
     *(written(JUMP, "grid", "options={'tokens': 4}", norm=p) for p in (1, 10)),
     written("sin(3*x) + where(x < 0.3, 0, 1)", "two-layer", "options={'tokens': 4}", norm=1),
     written("sin(3*(x + 2*y - z)) + x", "subspace", "0.3"),
