@@ -6,6 +6,7 @@ import math
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from decimal import Decimal
 from fractions import Fraction
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -275,7 +276,8 @@ def test_a_black_box_is_asked_once_a_point_and_the_count_is_shown():
 
 
 def test_workers_must_know_the_function():
-    with ProcessPoolExecutor(1) as workers, pytest.raises(af.InputError, match="workers must be able to import"):
+    workers = ProcessPoolExecutor(1, mp_context=get_context("spawn"))  # other tests may have started threads here
+    with workers, pytest.raises(af.InputError, match="workers must be able to import"):
         af.compile(lambda p: np.array([max(x, 0.1) for (x,) in p]), [(-1, 1)], 0.1, executor=workers)
 
 

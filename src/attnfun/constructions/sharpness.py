@@ -12,20 +12,18 @@ RECTIFIER = 0.27846454276107380
 SHARPEST = 2.0**60
 """Beyond any use, and scores are still ordinary floats in every format."""
 DEFAULT, SOFTEST = 2.0**27, 2.0**-20
-SHARE = 2.0**-4
-"""The part of the tolerance that softmax gets: larger scores cost no rounding [T 1.3], so the rest is left for that."""
 MUTED = 200.0
 """Score of a token that must not be heard, below one that is."""
 
 
 def sharpness(error_at_one: float, wish: Wish) -> float:
-    """R for which an error of `error_at_one / R` is at most a share of the aim, or the R asked for.
+    """R for which an error of `error_at_one / R` is at most the aim, or the R asked for.
 
     A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order.
     """
     asked = wish.options.get("R", DEFAULT if wish.aim is None else None)
     if asked is None:
-        asked = error_at_one / (SHARE * wish.aim) if wish.aim else inf
+        asked = error_at_one / wish.aim if wish.aim else inf
     else:
         asked = real_number("options R, the factor on the scores,", asked, above=0.0)
     return 2.0 ** ceil(log2(min(max(asked, SOFTEST), SHARPEST)))

@@ -221,9 +221,8 @@ class Condition(Jet):
     """A comparison of series as the number 0 or 1: constant where it is decided on the whole box, unknown elsewhere.
 
     >>> x = variables(Interval([[0.0], [0.0]], [[0.4], [0.6]]), degree=2)[:, 0]
-    >>> (x < 0.5).mid[:, 0], (2.0 * (x < 0.5)).rad
-    (array([1., 0.]), array([[ 0.,  0.,  0.],
-           [inf, inf, inf]]))
+    >>> (x < 0.5).mid[:, 0], np.isinf((2.0 * (x < 0.5)).rad).any(axis=1)
+    (array([1., 0.]), array([False,  True]))
     """
 
     __slots__ = ("truth",)

@@ -223,12 +223,14 @@ def _noise(model: Specimen, rng: np.random.Generator) -> Specimen:
         )
 
     clean, room = model.run(rows), ROOM * (model.bound - model.farthest(rows))
-    size = LEAST_NOISE
+    size, low, high = LEAST_NOISE, 0.0, np.inf
     for _ in range(ATTEMPTS):
         off = float(np.abs(noisy(size).run(rows) - clean).max())
         if ROOM * room <= off <= room:
             return noisy(size)
-        size *= 0.75 * room / off  # small noise acts linearly
+        low, high = (size, high) if off < room else (low, size)
+        linear = size * 0.75 * room / off if off > 0 else 2 * size  # small noise acts linearly
+        size = linear if low < linear < high else float(np.sqrt(low * high))
     raise InputError("noise must find room below the bound of the model", got=f"a bound of {model.bound:.3g}")
 
 
