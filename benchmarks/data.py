@@ -183,8 +183,8 @@ def main() -> None:
 
 WHY = (
     "Why: a head with one metric is equally smooth everywhere, so what is steep in a corner (friedman3) suits a "
-    "rougher kernel, and jumps along axes (steps) belong to trees; with 178 rows of wine a difference of 0.02 may be "
-    "chance."
+    "rougher kernel, and jumps along axes (steps) belong to trees; with 442 rows of diabetes a difference of 0.01 "
+    "may be chance, with 178 of wine one of 0.02."
 )
 
 

@@ -102,13 +102,12 @@ def _orthogonal(features: Floats) -> tuple[Floats, Floats, float]:
     """
     from scipy.linalg import solve_triangular
 
-    basis, inverse, logarithms = features, np.eye(features.shape[1]), 0.0
+    whole, logarithms = np.vstack([features, np.eye(features.shape[1])]), 0.0  # (n + F, F)
     for _ in range(2):
-        triangle = np.linalg.cholesky(basis.T @ basis + inverse.T @ inverse)  # (F, F), Rᵀ
-        basis = solve_triangular(triangle, basis.T, lower=True).T
-        inverse = solve_triangular(triangle, inverse.T, lower=True).T
+        triangle = np.linalg.cholesky(whole.T @ whole)  # (F, F), Rᵀ
+        whole = solve_triangular(triangle, whole.T, lower=True, check_finite=False).T
         logarithms += float(np.log(np.diag(triangle)).sum())
-    return basis, inverse, logarithms
+    return whole[: len(features)], whole[len(features) :], logarithms
 
 
 @dataclass(frozen=True, eq=False)
