@@ -174,7 +174,7 @@ def test_parameters_out_of_range():
         learn.Ridge(-1).fit(X, y)
     with pytest.raises(af.InputError, match="dtype must be one of float64, float32; got 'float16'"):
         learn.Ridge(dtype="float16").fit(X, y)
-    with pytest.raises(af.InputError, match="n_steps must be None or a positive whole number; got 0"):
+    with pytest.raises(af.InputError, match="n_steps, unless it is None, must be a whole number from 1 to"):
         learn.Ridge(n_steps=0).fit(X, y)
     with pytest.raises(af.InputError, match="n_steps must be at most 20 in float32; got 28"):
         learn.Ridge(n_steps=28, dtype="float32").fit(X, y)

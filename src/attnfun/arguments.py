@@ -150,7 +150,10 @@ def labels(name: str, value: object) -> tuple[str, ...] | None:
     """Names of axes, one text or number each, or None; a text names an axis by each letter."""
     if value is None:
         return None
-    given = tuple(value) if isinstance(value, Iterable) and not isinstance(value, bytes) else ()
+    try:
+        given = tuple(value) if isinstance(value, Iterable) and not isinstance(value, bytes) else ()
+    except Exception:  # whatever an object's own iterator raises
+        given = ()
     if not given or not all(isinstance(one, str | Integral) for one in given):
         raise InputError(f"{name} must be a list of texts, one for each axis", got=shown(value))
     return tuple(str(one) for one in given)

@@ -23,7 +23,7 @@ from .compiled import Compiled
 from .deadline import Deadline
 from .domain import WIDEST, Box, as_box
 from .dtypes import round_to
-from .errors import InputError, TimeLimitReached, ToleranceNotMet
+from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
 from .interval import Interval
 from .network import Affine, Network
 from .pipeline import compile
@@ -94,8 +94,8 @@ def restricted(net: Compiled, domain: object) -> Compiled:
     whole = net.domain
     _require(type(whole) is Box, "networks on boxes can be restricted", got=repr(whole))
     if isinstance(domain, Mapping):
-        unknown = sorted(set(domain) - set(whole.axes))
-        _require(not unknown, f"the variables of this network are {', '.join(whole.axes)}", got=", ".join(unknown))
+        unknown = [name for name in domain if name not in whole.axes]
+        _require(not unknown, f"the variables of this network are {', '.join(whole.axes)}", got=shown(unknown))
         ends = zip(whole.axes, whole.lo.ravel().tolist(), whole.hi.ravel().tolist(), strict=True)
         given = as_box({name: domain.get(name, (low, high)) for name, low, high in ends})
         part = Box(given.lo.reshape(whole.shape), given.hi.reshape(whole.shape), whole.names)
@@ -257,7 +257,7 @@ def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
         shape = np.broadcast_shapes(one, other)
     except ValueError:
         shape = (0, 0, 0)
-    _require(len(shape) <= 2, "values must have shapes that fit together", got=f"{one} and {other}")
+    _require(len(shape) <= 2 and prod(shape) > 0, "values must have shapes that fit together", got=f"{one} and {other}")
     return shape
 
 

@@ -18,12 +18,13 @@ import numpy.typing as npt
 
 from ._version import __version__
 from .algebra import Algebra
+from .arguments import one_of
 from .certificates import Certificate
 from .certificates.sizes import largest_numbers
 from .certificates.storage import pack, unpack
 from .constructions import REGISTRY
 from .domain import OUTSIDE, Box, Outside
-from .errors import FileFormatError, InputError
+from .errors import FileFormatError
 from .evaluation import Evaluation
 from .executors import in_order
 from .kernels import gradient
@@ -178,9 +179,8 @@ class Compiled(Algebra):
         write(self._evaluation(None), Path(folder), shards)
 
     def _evaluation(self, outside: Outside | None) -> Evaluation:
-        return Evaluation(
-            self.network, self.domain, self.output_shape, outside or self.outside, self.certificate.allowance
-        )
+        rule = self.outside if outside is None else outside
+        return Evaluation(self.network, self.domain, self.output_shape, rule, self.certificate.allowance)
 
     def grad(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> npt.NDArray[Any]:
         """The network's exact derivatives by its inputs: leading axes, then one value's shape, then one point's.
@@ -272,6 +272,7 @@ class Compiled(Algebra):
         """
         from .backends import files
 
+        one_of("to", to, ("onnx", *files.TARGETS, "huggingface"))
         if to == "onnx":
             self.to_onnx(path)
             return [Path(path)]
@@ -279,8 +280,6 @@ class Compiled(Algebra):
             from .backends.huggingface import write
 
             return write(self.to_huggingface(), path)
-        if to not in files.TARGETS:
-            raise InputError(f"exports go to {', '.join(['onnx', *files.TARGETS, 'huggingface'])}", got=repr(to))
         return files.write(to, path, self.network, (self.domain.shape, self.output_shape), self._known())
 
     def _known(self) -> dict[str, Any]:

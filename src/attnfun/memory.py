@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from math import inf
 
-from .errors import InputError, ToleranceNotMet
+from .arguments import as_float
+from .errors import InputError, ToleranceNotMet, shown
 
 SHARE = 0.5
 """The share of the machine's memory that is allowed unless said otherwise."""
@@ -29,14 +30,14 @@ class Memory:
         """What users give: bytes, or None for half of the machine's memory."""
         if memory_limit is None:
             return cls(SHARE * machine())
-        number = isinstance(memory_limit, int | float) and not isinstance(memory_limit, bool)
-        if not number or not memory_limit > 0:
+        size = as_float(memory_limit)
+        if not size > 0:
             raise InputError(
                 "memory_limit must be a number of bytes > 0, or None for half of the machine's memory",
-                got=repr(memory_limit),
+                got=shown(memory_limit),
                 remedy="Pass memory_limit=4e9, say.",
             )
-        return cls(float(memory_limit))
+        return cls(size)
 
     def holds(self, numbers: float) -> bool:
         """Is there room for arrays of so many float64 numbers?"""

@@ -35,6 +35,8 @@ MARGIN = 0.9
 """The first network is planned for this fraction of eps, so that the proof has room."""
 COPIES = 6
 """Times that the weights of a network are in memory while it is built and certified."""
+LARGEST_P = 1e6
+"""L_p norms beyond are the largest error in all but name."""
 CLOSEST = 0.02
 """No aim is closer than this fraction of the tolerance while networks stay as large as they are."""
 STALLED = 0.95
@@ -402,8 +404,10 @@ def _norm(norm: object) -> str | float:
     p = as_float(norm)
     if p == math.inf:
         return "inf"
-    if not 1 <= p < math.inf:
-        raise InputError('norm must be "inf" (the largest error) or a number p >= 1', got=shown(norm))
+    if not 1 <= p <= LARGEST_P:
+        raise InputError(
+            f'norm must be "inf" (the largest error) or a number p from 1 to {LARGEST_P:g}', got=shown(norm)
+        )
     return p
 
 

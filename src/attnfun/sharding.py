@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .arguments import made_folder, whole_number
 from .backends import numpy as plain
 from .domain import Outside
 from .dtypes import held_in, round_to
@@ -55,16 +56,16 @@ BLOCK = 2**14
 
 def write(evaluation: Evaluation, folder: str | Path, shards: int) -> None:
     """Write the files of a network split into so many shards. The frame comes last: with it the folder is complete."""
-    network = evaluation.network
+    network, shards = evaluation.network, whole_number("shards", shards, 2)
     split = [number for number, layer in enumerate(network.layers) if _large(layer, shards)]
-    if shards < 2 or not split:
+    if not split:
         most = max((len(layer.memory) for layer in network.attention), default=0)
         raise InputError(
             f"banks of {LEAST_BANK} tokens or more can be split into 2 shards or more, of {LEAST_SHARD} tokens or more",
             got=f"shards={shards} for a largest bank of {most} tokens",
             remedy="Use net(points), net.stream or fewer shards.",
         )
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    made_folder("folder", folder)
     common = {
         "key": evaluation.key,
         "shards": shards,

@@ -32,7 +32,7 @@ def write(
     """Write a network with points and values of these shapes; the files written."""
     from safetensors.numpy import save
 
-    code = Path(path)
+    code = storage.refuse_place(path)
     if code.suffix != ".py":
         raise InputError(f"an export to {target} is a Python file with its weights beside it", got=str(path))
     description, weights = import_module(f".{TARGETS[target]}", __package__).plan(network, *shapes)

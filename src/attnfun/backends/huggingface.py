@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ..arguments import path as given_path
 from ..errors import InputError, MissingExtra
 from ..network import Network, storage
 
@@ -34,7 +35,7 @@ def to_huggingface(
 
 def write(model: Any, path: str | os.PathLike[str]) -> list[Path]:
     """Write a folder for `from_pretrained`, with the code that it takes; the files written, each whole."""
-    folder = Path(path)
+    folder = given_path("path", path)
     if folder.suffix or (folder.exists() and not folder.is_dir()):
         raise InputError("an export to huggingface is a folder", got=str(path), remedy="Name it without an ending.")
     files = {name: (Path(__file__).parent / "standalone" / name).read_bytes() for name in CODE}

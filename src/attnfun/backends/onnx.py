@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-from ..errors import InputError
+from ..arguments import one_of
 from ..network import Affine, Attention, Network, Softmax
 from .dense import mixing
 from .onnx_attention import ATTENTION
@@ -19,8 +19,7 @@ def to_onnx(
     attention: str = "decomposed",
 ) -> Model:
     """The network as a checked model, from "points" (batch, *point shape) to "values" (batch, *value shape)."""
-    if attention not in ATTENTION:
-        raise InputError(f"attention must be one of {', '.join(ATTENTION)}", got=repr(attention))
+    one_of("attention", attention, ATTENTION)
     check_dtype(network)
     network = network.dense()
     graph, length = Graph(network.dtype, attention), network.rows

@@ -19,12 +19,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, MissingExtra
+from ..errors import InputError, MissingExtra, shown
 from ..network import DTYPES, Attention, Network
 from ..network.layers import selects
 from .lens import FAR
@@ -43,7 +44,8 @@ SMALLER = "Use a larger layer, or a larger eps."
 def usable(module: nn.Module, flag: int | None, one: int | None) -> nn.MultiheadAttention:
     """The layer, if it is one whose weights decide what it computes."""
     if not isinstance(module, nn.MultiheadAttention):
-        inner = [name for name, part in module.named_modules() if isinstance(part, nn.MultiheadAttention)]
+        parts = module.named_modules() if isinstance(module, nn.Module) else ()
+        inner = [name for name, part in parts if isinstance(part, nn.MultiheadAttention)]
         raise InputError(
             "weights are written into an nn.MultiheadAttention",
             got=type(module).__name__,
@@ -53,7 +55,7 @@ def usable(module: nn.Module, flag: int | None, one: int | None) -> nn.Multihead
     need(not module.add_zero_attn, "a token of zeros must not be added", "add_zero_attn=True")
     need(dtype_of(module) in DTYPES, f"the layer's dtype must be one of {', '.join(DTYPES)}", dtype_of(module))
     for name, place in (("flag", flag), ("one", one)):
-        fits = place is None or 0 <= place < module.embed_dim
+        fits = place is None or (isinstance(place, Integral) and 0 <= place < module.embed_dim)
         need(fits, f"{name} must be a feature of the layer's {module.embed_dim}", place)
     if flag is not None:
         together = module.kdim == module.vdim == module.embed_dim and module.in_proj_bias is not None
@@ -234,10 +236,12 @@ def dtype_of(layer: nn.MultiheadAttention) -> str:
 def _places(name: str, given: Sequence[int] | None, count: int, there: Sequence[int]) -> Places:
     """So many different places, the first ones if none are given."""
     need(given is not None or count <= len(there), f"{name} takes {count} of the layer's places", len(there), SMALLER)
-    chosen = tuple(there)[:count] if given is None else tuple(int(place) for place in given)
-    fits = len(chosen) == len(set(chosen)) == count and set(chosen) <= set(there)
-    need(fits, f"{name} must be {count} different numbers among {min(there)} to {max(there)}", list(chosen))
-    return chosen
+    listed = isinstance(given, list | tuple | range | np.ndarray)
+    chosen = tuple(there)[:count] if given is None else tuple(given) if listed else ()
+    fits = all(isinstance(place, Integral) for place in chosen) and set(chosen) <= set(there)
+    fits = fits and len(chosen) == len(set(chosen)) == count
+    need(fits, f"{name} must be {count} different numbers among {min(there)} to {max(there)}", shown(given))
+    return tuple(int(place) for place in chosen)
 
 
 def need(holds: bool, constraint: str, got: object, remedy: str = "") -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from math import fsum, inf, isinf, nextafter
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import one_of
 from ..deadline import TIME_LIMIT, Deadline
 from ..domain import Box
 from ..errors import InputError, ProofFailed, TimeLimitReached
@@ -208,8 +209,7 @@ class Certificate:
         part of a formula's bound in ball arithmetic, which shares nothing with the first proof; the new bound is the
         sum of that part and the others as proved again. Nothing but the stated bound is taken from this certificate.
         """
-        if engine not in ENGINES:
-            raise InputError(f"engine must be one of {', '.join(ENGINES)}", got=repr(engine))
+        one_of("engine", engine, ENGINES)
         from .certify import Effort
 
         claim, effort = self.claim.with_target(target), effort or Effort(Deadline.of(time_limit))

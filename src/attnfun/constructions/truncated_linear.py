@@ -39,6 +39,8 @@ WITHIN = 0.7
 """The bound above, in spacings."""
 TYPICAL = 0.066
 """The error, in spacings, that a plan counts on; the certificate decides."""
+MOST = 10**15
+"""No size is larger."""
 
 
 class TruncatedLinearConstruction(Construction):
@@ -96,8 +98,8 @@ def asked_size(wish: Wish, name: str, least: int, error_at_one: float) -> int:
     if asked is None and wish.aim is None:
         raise InputError(f'without eps, a size must be asked for, as in options={{"{name}": 60}}')
     if asked is None:
-        return max(least, ceil(min(error_at_one / wish.aim, 1e15)) + 1) if wish.aim else 10**15
-    return whole_number(f"options {name}", asked, least)
+        return max(least, ceil(min(error_at_one / wish.aim, MOST)) + 1) if wish.aim else MOST
+    return whole_number(f"options {name}", asked, least, MOST)
 
 
 def interpolation_points(low: float, high: float, count: int) -> tuple[npt.NDArray[np.float64], float, float]:

@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
+from ..arguments import as_float, flag, one_of, whole_number
 from ..backends.numpy import run
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..network import Network, storage
 from .convex import PEAKS
 from .prompt import REACH, Answer, Prompt, stack
@@ -28,12 +29,23 @@ SETTLED = {"float64": 1e-6, "float32": 1e-3}
 """Change of coefficients in the last step, relative to the largest, up to which they count as converged."""
 
 
+SMALLEST, LARGEST = 1e-50, 1e50
+"""Parameters of other sizes leave the floats when they meet the data."""
+MOST_STEPS = 10**4
+"""Each step is several layers."""
+
+
 def check_number(name: str, value: Any, *, zero: bool, infinite: bool = False) -> None:
     """A parameter must be a positive number, or zero or infinite where that is allowed."""
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or value < 0 or value != value or (value == 0 and not zero) or (value == np.inf and not infinite):
-        kind = "a number that is not negative" if zero else "a positive number"
-        raise InputError(f"{name} must be {kind}", got=repr(value))
+    number, kind = as_float(value), "a number that is not negative" if zero else "a positive number"
+    if not number >= 0 or (number == 0 and not zero) or (number == np.inf and not infinite):
+        raise InputError(f"{name} must be {kind}", got=shown(value))
+    if 0 < number < np.inf and not SMALLEST <= number <= LARGEST:
+        raise InputError(
+            f"{name} must be {kind} of a size from {SMALLEST:g} to {LARGEST:g}",
+            got=shown(value),
+            remedy="Rescale the data.",
+        )
 
 
 class Learner(BaseEstimator):
@@ -73,8 +85,7 @@ class Learner(BaseEstimator):
         return n_features, n_outputs or (self.y_.shape[1] if hasattr(self, "y_") else 1)
 
     def _check_parameters(self) -> None:
-        if self.dtype not in PRECISIONS:
-            raise InputError(f"dtype must be one of {', '.join(PRECISIONS)}", got=repr(self.dtype))
+        one_of("dtype", self.dtype, PRECISIONS)
 
 
 class InContextLearner(Learner):
@@ -213,7 +224,8 @@ class InContextLearner(Learner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.n_steps is not None and not (isinstance(self.n_steps, int | np.integer) and self.n_steps >= 1):
-            raise InputError("n_steps must be None or a positive whole number", got=repr(self.n_steps))
+        flag("fit_intercept", self.fit_intercept)
+        if self.n_steps is not None:
+            whole_number("n_steps, unless it is None,", self.n_steps, 1, MOST_STEPS)
         if self._steps > self._most_steps:
             raise InputError(f"n_steps must be at most {self._most_steps} in {self.dtype}", got=self._steps)

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..arguments import as_float, one_of
+from ..errors import InputError, shown
 from ..network import Network
 from . import convex, exact
 from .banks import FAMILIES, Bank, poisson
@@ -103,8 +104,7 @@ class GLM(NewtonLearner, InContextRegressor):
         check_number("delta", self.delta, zero=False)
         check_number("curvature", self.curvature, zero=False)
         known = ["huber", "log-cosh", "poisson"]
-        if self.family not in known:
-            raise InputError(f"family must be one of {', '.join(known)}", got=repr(self.family))
+        one_of("family", self.family, known)
 
 
 class GradientDescent(InContextRegressor):
@@ -160,7 +160,6 @@ class GradientDescent(InContextRegressor):
         check_number("alpha", self.alpha, zero=True)
         check_number("delta", self.delta, zero=False)
         known = ["squared", "huber", "log-cosh"]
-        if self.loss not in known:
-            raise InputError(f"loss must be one of {', '.join(known)}", got=repr(self.loss))
-        if not 0 <= self.momentum < 1:
-            raise InputError("momentum must be at least 0 and below 1", got=self.momentum)
+        one_of("loss", self.loss, known)
+        if not 0 <= as_float(self.momentum) < 1:
+            raise InputError("momentum must be at least 0 and below 1", got=shown(self.momentum))

@@ -13,6 +13,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import path as given_path
 from ..dtypes import DTYPES, held_in, round_to
 from ..errors import FileFormatError, InputError
 from .fields import Fields
@@ -41,35 +42,40 @@ def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str,
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file in one step: it appears complete or not at all. Devices and pipes are written to, never replaced."""
-    destination = Path(path)
-    if destination.exists() and not destination.is_file() and not destination.is_dir():
-        destination.write_bytes(data)
-        return
-    temporary = destination.with_name(f"{destination.name}.{uuid4().hex}.part")
+    destination = refuse_place(path)
     try:
+        if destination.exists() and not destination.is_file():
+            destination.write_bytes(data)
+            return
+        temporary = destination.with_name(f"{destination.name}.{uuid4().hex}.part")
         file = temporary.open("xb")
+        try:
+            with file:
+                file.write(data)
+            temporary.replace(destination)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     except OSError as reason:
-        raise FileFormatError(f"{path} must be writable", got=str(reason)) from None
-    try:
-        with file:
-            file.write(data)
-        temporary.replace(destination)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        raise FileFormatError(f"{destination} must be writable", got=str(reason)) from None
 
 
-def refuse_place(path: str | os.PathLike[str]) -> None:
-    """Before long work: an error if there is no folder for the file."""
-    if not Path(path).parent.is_dir():
-        raise FileFormatError(f"{path} must be writable", got=f"{Path(path).parent}, which is no folder")
+def refuse_place(path: str | os.PathLike[str]) -> Path:
+    """The place of a file to be written; before long work, an error if there is no folder for it or it is one."""
+    place = given_path("path", path)
+    if place.is_dir():
+        raise FileFormatError(f"{place} must be the name of a file", got="a folder")
+    if not place.parent.is_dir():
+        raise FileFormatError(f"{place} must be writable", got=f"{place.parent}, which is no folder")
+    return place
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
     """Tensors and description of a file written by `write`."""
     from safetensors import SafetensorError, safe_open
 
-    if not Path(path).is_file():
+    path = given_path("path", path)
+    if not path.is_file():
         raise FileFormatError("the file must exist", got=str(path))
     try:
         with safe_open(str(path), "numpy") as file:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import real_array
 from ..domain import Box
 from ..errors import InputError
 from ..targets import as_target
@@ -60,10 +61,7 @@ def _read(one: Any, name: str, low: float, high: float) -> Density:
         if target.outputs != 1:
             raise InputError(f"the density of {name} must be one number a point", got=target.output_shape)
         return lambda points: target.values(np.clip(points, low, high)[:, None])[:, 0]
-    try:
-        numbers = np.asarray(one, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty((0, 0))
+    numbers = real_array(f"the density of {name}, unless it is a formula or a function,", one)
     if numbers.ndim != 1 or len(numbers) < 2:
         raise InputError(
             f"the density of {name} must be a formula, a function, or at least 2 numbers from end to end",

@@ -56,7 +56,7 @@ class Partition:
 
     def scores(self, points: npt.ArrayLike) -> Floats:
         """Scores at points, (..., N)."""
-        rows, lead = self.domain.flatten(points)
+        rows, lead = self._rows(points)
         return (rows @ self.slopes.T + self.offsets).reshape(*lead, len(self))
 
     def cell_of(self, points: npt.ArrayLike) -> Integers:
@@ -130,7 +130,7 @@ class Partition:
     @cached_property
     def _envelope(self) -> tuple[Floats, list[set[int]]]:
         """Corners of the polytope above the scores, in the unit cube, (V, D), and the planes that meet at each."""
-        from scipy.spatial import HalfspaceIntersection
+        from scipy.spatial import HalfspaceIntersection, QhullError
 
         size = self.domain.size
         if size > MOST_AXES:
@@ -138,7 +138,7 @@ class Partition:
         low, extent = self.domain.lo.ravel(), (self.domain.hi - self.domain.lo).ravel()
         slopes, offsets = self.slopes * extent, self.offsets + self.slopes @ low  # x = low + extent u, u in [0, 1]^D
         steepest = float(np.abs(slopes).max()) or 1.0
-        slopes, offsets = slopes / steepest, offsets / steepest
+        slopes, offsets = slopes / steepest, (offsets - offsets.max()) / steepest
         top = float((np.maximum(slopes, 0).sum(axis=1) + offsets).max()) + 2.0  # above every score on the box
         walls = np.vstack([np.eye(size), -np.eye(size)])  # (2D, D)
         halfspaces = np.vstack(
@@ -149,14 +149,23 @@ class Partition:
             ]
         )
         inside = np.append(np.full(size, 0.5), top - 0.5)
-        polytope = HalfspaceIntersection(halfspaces, inside)
+        try:
+            polytope = HalfspaceIntersection(halfspaces, inside)
+        except QhullError as reason:
+            raise InputError(
+                "slopes and offsets must be of sizes that floats can compare", got=str(reason).splitlines()[0]
+            ) from None
         points = polytope.intersections
         below = points[:, -1] < top - SAME
         planes = [set(facet) for facet in polytope.dual_facets]
         return points[below, :size], [touching for touching, keep in zip(planes, below, strict=True) if keep]
 
+    def _rows(self, points: npt.ArrayLike) -> tuple[Floats, tuple[int, ...]]:
+        """Points as rows (B, D), finite, and their leading axes."""
+        return self.domain.flatten(real_array("points", points, most=WIDEST))
+
     def _leaders(self, points: npt.ArrayLike) -> tuple[Integers, Floats]:
-        rows, lead = self.domain.flatten(points)
+        rows, lead = self._rows(points)
         cells, gaps = np.empty(len(rows), dtype=np.int64), np.full(len(rows), np.inf)
         step = max(1, BLOCK // len(self))
         for start in range(0, len(rows), step):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..network import Affine
 from ..views import Window, cells, heads, look
 from .attention import draw_cells, draw_tokens, draw_weights
@@ -46,11 +46,11 @@ def plot(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    listed = isinstance(panels, list | tuple) and all(isinstance(name, str) and name in PANELS for name in panels)
+    if panels is not None and not (listed and panels):
+        raise InputError(f"panels must be some of {', '.join(PANELS)}, in a list", got=shown(panels))
     window = look(net, at, output)
-    names = tuple(panels) if panels is not None else suitable(window)
-    unknown = [name for name in names if name not in PANELS]
-    if unknown or not names or isinstance(panels, str):
-        raise InputError(f"panels must be some of {', '.join(PANELS)}, in a list", got=repr(panels))
+    names = suitable(window) if panels is None else tuple(panels)
     rows = _rows(names)
     with rc_context(STYLE):
         figure = Figure(figsize=(3.4 * max(2, *map(len, rows)), 2.9 * len(rows) + 0.3), layout="constrained")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from io import BytesIO
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arguments import path as given_path
 from ..errors import InputError
-from ..network.storage import write_whole
+from ..network.storage import refuse_place, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def save(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
     from matplotlib import rc_context
 
     if path is not None:
-        destination, drawn = Path(path), BytesIO()
+        destination, drawn = refuse_place(path), BytesIO()
         with rc_context(STYLE):
             figure.savefig(drawn, format=picture_format(path))
         write_whole(destination if destination.suffix else destination.with_suffix(".png"), drawn.getvalue())
@@ -53,7 +53,7 @@ def picture_format(path: str | os.PathLike[str]) -> str:
     """What the ending of a picture's name stands for; an error for one that cannot be drawn."""
     from matplotlib.backend_bases import FigureCanvasBase
 
-    ending, known = Path(path).suffix[1:].lower() or "png", FigureCanvasBase.get_supported_filetypes()
+    ending, known = given_path("path", path).suffix[1:].lower() or "png", FigureCanvasBase.get_supported_filetypes()
     if ending not in known:
         raise InputError(f"a picture's name must end in one of {', '.join(sorted(known))}", got=str(path))
     return ending

@@ -21,7 +21,7 @@ import numpy as np
 
 from .._version import __version__
 from ..constructions import REGISTRY
-from ..network.storage import write_whole
+from ..network.storage import refuse_place, write_whole
 from ..views import Window, look
 from .code import python_code
 from .figures import function_figures
@@ -40,6 +40,7 @@ MOST_BYTES = 8_000_000
 
 def report(net: Compiled, path: str | os.PathLike[str]) -> None:
     """Write the page; it appears complete or not at all."""
+    refuse_place(path)
     first = look(net)
     windows = [first.of_output(k) for k in range(min(prod(net.output_shape), MOST_OUTPUTS))]
     runs = net.network.parameters <= MOST_NUMBERS and bool(net.network.attention)

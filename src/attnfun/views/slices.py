@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import whole_number
 from ..domain import Box
 from ..errors import InputError
 from ..targets import Status
@@ -138,14 +139,13 @@ class Slice:
 def look(net: Compiled, at: npt.ArrayLike | None = None, output: int = 0) -> Window:
     """The window of a network at a point of its domain, by default at the centre or what is nearest to it."""
     outputs = prod(net.output_shape)
-    if not isinstance(output, int | np.integer) or not 0 <= output < outputs:
-        raise InputError(f"output must be a whole number from 0 to {outputs - 1}", got=repr(output))
+    output = whole_number("output", output, 0, outputs - 1)
     if at is None:
-        return Window(net, _central(net.domain), int(output))
+        return Window(net, _central(net.domain), output)
     rows, lead = net.domain.flatten(at)
     if lead or len(rows) != 1:
         raise InputError("at must be one point of the domain", got=f"{len(rows)} points")
-    return Window(net, net.domain.admit(rows, "raise")[0], int(output))
+    return Window(net, net.domain.admit(rows, "raise")[0], output)
 
 
 def lines(window: Window, most: int, points: int = 201) -> list[Slice]:

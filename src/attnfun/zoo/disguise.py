@@ -25,9 +25,10 @@ from dataclasses import fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import one_of, whole_number
 from ..backends.lens import FAR
 from ..backends.residual import Block
-from ..errors import InputError
+from ..errors import InputError, shown
 from .specimen import Specimen
 from .truth import IDLE, Head, Truth
 
@@ -56,10 +57,9 @@ def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
     >>> len(model.truth.heads("output")), model.status
     (3, 'measured')
     """
-    chosen = tuple(names)
-    for name in chosen:
-        if name not in DISGUISES:
-            raise InputError(f"disguises are {', '.join(DISGUISES)}", got=repr(name))
+    if not isinstance(model, Specimen) or not isinstance(names, list | tuple):
+        raise InputError("a specimen is disguised by a list of names", got=f"{shown(model)} and {shown(names)}")
+    chosen, seed = tuple(one_of("disguises", name, DISGUISES) for name in names), whole_number("seed", seed, 0)
     if not chosen:
         return model
     if model.residual.dtype != "float64":

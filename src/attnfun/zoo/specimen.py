@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..backends.lens import residual_of
 from ..backends.residual import Edit, Residual
 from ..compiled import Compiled
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..targets import Unanswerable
 from .programs import LookUp, Program, Register, Steps
 from .sites import of_look_up, of_steps
@@ -106,6 +106,10 @@ def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
     Networks of the construction `circuit` that hold everything in one token have a register for every step of the
     formula; of all others the inputs and outputs are known, and the heads that write the outputs.
     """
+    if not isinstance(net, Compiled):
+        raise InputError(
+            "a specimen is made of a compiled network", got=shown(net), remedy="Pass net = af.compile(...)."
+        )
     residual, target = residual_of(net.network), net.certificate.claim.target
     try:
         known = target is not None and len(target.values(net.domain.sample(1, np.random.default_rng(0)))) > 0
