@@ -20,7 +20,7 @@ HUGE = {"formula": "sin(3*x)", "domain": "x=-1:1", "construction": "cross", "pro
 def test_too_much_memory_or_time_ends_a_request_and_not_the_lab():
     worker = Worker(Limits(seconds=120))
     try:
-        with pytest.raises(RequestFailed, match=r"120 s and 4 GiB; this one took more\. Choose"):
+        with pytest.raises(RequestFailed, match="must fit into the memory limit"):
             worker.ask("compiled", folder="", eps=None, budget=10**10, options={"tokens": 10**10}, **HUGE)
         assert worker.ask("warmed", **WAVE, tokens=10)["tokens"] == 10
         with pytest.raises(RequestFailed, match="every variable in a formula must be known; got 'q'"):
