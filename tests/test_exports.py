@@ -191,7 +191,7 @@ def test_an_export_carries_what_is_proved(compiled, tmp_path):
 
 def test_bad_exports_are_refused_and_leave_nothing(compiled, coarse, tmp_path):
     net = compiled(PRODUCT)
-    with pytest.raises(af.InputError, match="exports go to onnx, torch, jax, transformer-lens, huggingface"):
+    with pytest.raises(af.InputError, match="to must be one of onnx, torch, jax, transformer-lens, huggingface"):
         net.export(tmp_path / "f.py", "caffe")
     with pytest.raises(af.InputError, match=r"Python file.*f\.bin"):
         net.export(tmp_path / "f.bin", "torch")
