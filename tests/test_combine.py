@@ -214,7 +214,7 @@ def test_restriction():
         part([0.5, 0.5])
     assert repr(f.restrict([(0, 1), (0.5, 1)]).domain) == "Box(x=0:1, y=0.5:1)"
     for box, message in (
-        ({"z": (0, 1)}, rr"variables of this network are x, y; got \['z'\]"),
+        ({"z": (0, 1)}, r"variables of this network are x, y; got \['z'\]"),
         ({"x": (0, 2)}, "must lie in Box"),
         ([(0, 1)] * 3, "must have its shape"),
     ):
