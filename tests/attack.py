@@ -20,9 +20,9 @@ import numpy as np
 from flint import arb
 
 import attnfun as af
+from attnfun.arithmetic.formats import FORMATS, round_to
 from attnfun.backends.numpy import run as run_densely
 from attnfun.certificates.search import corners
-from attnfun.dtypes import BITS, round_to
 from attnfun.network import Attention
 from attnfun.network.reference import apply
 from attnfun.targets import Unanswerable
@@ -185,7 +185,7 @@ def _neighbours(places: np.ndarray, dtype: str) -> np.ndarray:
     near = [np.nextafter(places, np.inf), np.nextafter(places, -np.inf)]
     if dtype != "float64":
         held = round_to(places, dtype)
-        step = np.ldexp(1.0, np.frexp(held)[1] - BITS[dtype])
+        step = np.ldexp(1.0, np.frexp(held)[1] - FORMATS[dtype].bits)
         ties = [held + share * step for share in (-1.0, -0.5, 0.5, 1.0)]
         near += [held, *ties, *(np.nextafter(tie, end) for tie in ties[1:3] for end in (np.inf, -np.inf))]
     return np.concatenate(near)

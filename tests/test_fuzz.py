@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 import attnfun as af
+from attnfun.arithmetic import Interval
 from attnfun.cli import main
-from attnfun.interval import Interval
 from attnfun.targets import as_target
 from attnfun.targets.operations import FUNCTIONS
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import erf
 
-from attnfun.interval import Interval, Untraceable
-from attnfun.interval.forms import Forms, Frame
-from attnfun.interval.interval import UFUNCS
+from attnfun.arithmetic import Interval, Untraceable
+from attnfun.arithmetic.forms import Forms, Frame
+from attnfun.arithmetic.interval import UFUNCS
 from attnfun.targets.operations import sinc
 
 reals = st.floats(allow_nan=False, allow_infinity=False, width=64)

@@ -14,6 +14,11 @@ from hypothesis import strategies as st
 from scipy.special import erf
 
 import attnfun as af
+from attnfun.arithmetic import Interval, Jet, Untraceable
+from attnfun.arithmetic.basis import basis
+from attnfun.arithmetic.jet_functions import UFUNCS, divide, multiply
+from attnfun.arithmetic.jets import variables
+from attnfun.arithmetic.series import SERIES, power, whole
 from attnfun.certificates import heads
 from attnfun.certificates.arb_jets import Rough, arb, evaluate, precision
 from attnfun.certificates.arb_jets import jets as algebra_of
@@ -24,11 +29,6 @@ from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
 from attnfun.deadline import Deadline
 from attnfun.domain import Box, as_box
-from attnfun.interval import Interval, Jet, Untraceable
-from attnfun.interval.basis import basis
-from attnfun.interval.jet_functions import UFUNCS, divide, multiply
-from attnfun.interval.jets import variables
-from attnfun.interval.series import SERIES, power, whole
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
 from attnfun.targets import Expression, as_target

@@ -13,10 +13,10 @@ import torch
 from scipy.special import logsumexp
 
 import attnfun as af
+from attnfun.arithmetic.formats import round_to
 from attnfun.backends import numpy as plain
 from attnfun.backends.onnx import to_onnx
 from attnfun.backends.torch import to_torch
-from attnfun.dtypes import round_to
 from attnfun.kernels import Evaluator, gradient
 from attnfun.kernels import axes as axes_module
 from attnfun.kernels.axes import FLUSHED, Axis

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import attnfun as af
+from attnfun.arithmetic import Interval
+from attnfun.arithmetic.jets import variables
 from attnfun.certificates import Effort
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
-from attnfun.interval import Interval
-from attnfun.interval.jets import variables
 from attnfun.targets import as_target, expression
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}

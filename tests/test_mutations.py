@@ -15,6 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import attnfun as af
+from attnfun.arithmetic import Interval, directed, jets
 from attnfun.backends.torch import to_torch
 from attnfun.certificates import certificate as claims
 from attnfun.certificates import certify, combined, heads, overflow, wiring
@@ -25,7 +26,6 @@ from attnfun.certificates.overflow import refuse_overflow
 from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
-from attnfun.interval import Interval, directed, jets
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import attnfun as af
+from attnfun.arithmetic.formats import FORMATS
 from attnfun.certificates.certify import certify, combine
 from attnfun.certificates.overflow import refuse_overflow
-from attnfun.certificates.rounding import ARITHMETIC
 from attnfun.errors import ProofFailed
 from attnfun.network import Attention, Network
 
-LIMITS = {name: arithmetic.largest for name, arithmetic in ARITHMETIC.items()}
+LIMITS = {name: arithmetic.largest for name, arithmetic in FORMATS.items()}
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
@@ -51,8 +51,8 @@ def test_every_way_to_prove_a_bound_makes_sure_of_it(route, monkeypatch):
     net = af.compile(target, domain, **how)
     net = net + 0.5 * net if route == "parts" else net
     assert net.certificate.proved
-    small = replace(ARITHMETIC["float64"], largest=1.0)
-    monkeypatch.setitem(ARITHMETIC, "float64", small)
+    small = replace(FORMATS["float64"], largest=1.0)
+    monkeypatch.setitem(FORMATS, "float64", small)
     with pytest.raises(ProofFailed, match="may overflow"):
         net.certificate.recheck()
     with pytest.raises(ProofFailed, match="may overflow"):

@@ -10,17 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnfun as af
+from attnfun.arithmetic import Interval
+from attnfun.arithmetic.formats import FORMATS
+from attnfun.arithmetic.rounding import OWN, linear_error
 from attnfun.certificates.enclosure import Encloser
 from attnfun.certificates.problem import Problem
 from attnfun.certificates.rewriting import with_banks
-from attnfun.certificates.rounding import ARITHMETIC, OWN, linear_error
 from attnfun.constructions.heads import Head, assembled
-from attnfun.interval import Interval
 from attnfun.network import Attention, Network
 from attnfun.network.layers import scaling_roundings, stock_size
 from attnfun.network.network import rounded
 
-SINGLE = ARITHMETIC["float32"]
+SINGLE = FORMATS["float32"]
 
 
 def added(terms: np.ndarray, order: np.ndarray) -> float:

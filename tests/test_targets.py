@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attnfun as af
+from attnfun.arithmetic import Interval
 from attnfun.domain import as_box
-from attnfun.interval import Interval
 from attnfun.pieces.singularities import survey
 from attnfun.targets import Unanswerable, as_target
 from attnfun.targets.parser import parse

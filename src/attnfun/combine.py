@@ -16,15 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from .arguments import real_array
+from .arithmetic import Interval
+from .arithmetic.formats import round_to
 from .certificates import Certificate, Claim, Effort, certify, combine
 from .certificates.combined import RESTRICTED, errors_of, joint_network, reach_of
 from .certificates.search import network_rows
 from .compiled import Compiled
 from .deadline import Deadline
 from .domain import WIDEST, Box, as_box
-from .dtypes import round_to
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
-from .interval import Interval
 from .network import Affine, Network
 from .pipeline import compile
 from .targets import PiecewiseLinear, Unanswerable

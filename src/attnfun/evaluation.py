@@ -17,8 +17,8 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from .arithmetic.formats import held_in
 from .domain import Box, Outside
-from .dtypes import held_in
 from .errors import InputError
 from .executors import resident
 from .kernels import Evaluator, evaluator

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from .arithmetic.formats import FLASH_BLOCK
 from .backends.seats import Places, Seat, dtype_of, need, usable
 from .certificates import Certificate, Claim, Effort, certify
 from .certificates.overflow import refuse_overflow
-from .certificates.rounding import FLASH_BLOCK
 from .compiled import Compiled
 from .deadline import TIME_LIMIT, Deadline
 from .errors import InputError, ToleranceNotMet

@@ -13,12 +13,12 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .arguments import as_float, flag, folder, one_of, real_number, table, whole_number
+from .arithmetic.formats import dtype_name
 from .certificates import Certificate, Claim, Effort, Progress, certify
 from .compiled import Compiled
 from .constructions import REGISTRY, Construction, Wish, candidates, for_one_token
 from .deadline import TIME_LIMIT, Deadline
 from .domain import OUTSIDE, Box, Outside, as_box
-from .dtypes import dtype_name
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, shown
 from .kernels import allowance_for
 from .memory import Memory

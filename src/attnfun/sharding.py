@@ -9,7 +9,7 @@ in real arithmetic exactly.
 
 **Rounding** is within what the certificate sets aside for one kernel over the whole bank. That counts B blocks of 512
 tokens, with one exponential and two products for each block on the way of a token's weight, and a last quotient
-(`certificates/rounding.py`). Banks are split if they have 4096 tokens or more, B >= 8, into shards of 1024 or more; a
+(`arithmetic/rounding.py`). Banks are split if they have 4096 tokens or more, B >= 8, into shards of 1024 or more; a
 shard has at most B/2 + 1 blocks. A weight then goes through at most B/2 + 1 exponentials in its shard, one in the merge
 and one more where data tokens are added, B/2 + 3 <= B; and through B + 2 products in its shard, a quotient y_i and
 three products behind it, B + 6 <= 2B + 1.
@@ -31,9 +31,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .arguments import made_folder, whole_number
+from .arithmetic.formats import held_in, round_to
 from .backends import numpy as plain
 from .domain import Outside
-from .dtypes import held_in, round_to
 from .errors import FileFormatError, InputError
 from .evaluation import Evaluation
 from .executors import in_order, resident

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import held_in
+from ..arithmetic.formats import held_in
 from ..errors import InputError
 from ..network import Affine, Network
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import held_in
+from ..arithmetic.formats import held_in
 from ..errors import InputError
 from ..network import Network, storage
 

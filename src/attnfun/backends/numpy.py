@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..dtypes import held_in, round_to
+from ..arithmetic.formats import held_in, round_to
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import Layer, tokens_read
 from . import prompts

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..dtypes import held_in, round_to
+from ..arithmetic.formats import held_in, round_to
 from ..network import Affine, Attention, Network, Softmax
 
 Array = npt.NDArray[Any]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval
-from ..interval.directed import ULP
+from ..arithmetic import Interval
+from ..arithmetic.directed import ULP
 from .heads import Focus
 from .ragged import Ragged
 

@@ -10,7 +10,7 @@ boxes are left with (`seen`). Boxes are cut until the bound is at most the goal,
 `max(Y_lo - F_hi, F_lo - Y_hi)` at that centre, and this is also the error that a proof says it found.
 
 For the sup norm the bound is the largest over all boxes; for L_p it is `(Σ bound^p · volume)^{1/p}`, rounded up at any
-scale (`interval/norms.py`). At every moment it holds for the whole domain, so stopping early is sound.
+scale (`arithmetic/norms.py`). At every moment it holds for the whole domain, so stopping early is sound.
 
 Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order
 (`executors.py`), so a proof gives the same certificate on one machine or many. The state at the beginning of a round is
@@ -34,11 +34,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import made_folder
+from ..arithmetic import Interval
+from ..arithmetic.norms import norms_on_boxes, together
 from ..deadline import NEVER, Deadline
 from ..errors import FileFormatError, TimeLimitReached
 from ..executors import in_order
-from ..interval import Interval
-from ..interval.norms import norms_on_boxes, together
 from ..memory import UNLIMITED, Memory
 from ..network import Network
 from ..network.storage import read, write

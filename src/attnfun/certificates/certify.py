@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from ..arguments import folder, function, instance
+from ..arithmetic.directed import multiply
+from ..arithmetic.formats import FORMATS
 from ..deadline import NEVER, Deadline
 from ..errors import InputError, SoundnessError, TimeLimitReached
-from ..interval.directed import multiply
 from ..memory import UNLIMITED, Memory
 from ..network import Attention, Network
 from ..network.layers import tokens_read
@@ -28,7 +29,6 @@ from .planes import bound_by_planes
 from .points import Floats, refuse_beaten
 from .rewriting import with_banks
 from .ridges import bound_by_ridges
-from .rounding import ARITHMETIC
 from .search import Found, largest_error, mean_error, network_rows, worth
 from .structure import bound_by_structure
 from .wiring import bound_by_circuit
@@ -181,7 +181,7 @@ def assumptions_of(
     if status is Status.ESTIMATED:
         return (*claimed, worth(unseen)) if unseen else claimed
     edges = (EDGE_ASSUMPTION,) if edge else ()
-    return (*claimed, ARITHMETIC[dtype].assumption, *edges)
+    return (*claimed, FORMATS[dtype].assumption, *edges)
 
 
 def _prove(

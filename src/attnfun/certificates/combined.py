@@ -27,10 +27,10 @@ from math import inf, isinf
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
+from ..arithmetic.directed import ULP, above, below
 from ..domain import Box
 from ..errors import InputError, ProofFailed
-from ..interval import Interval
-from ..interval.directed import ULP, above, below
 from ..network import Network
 from ..network.joining import in_series, side_by_side
 from ..targets import Target

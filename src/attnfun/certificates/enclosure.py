@@ -6,18 +6,12 @@ from functools import singledispatch
 
 import numpy as np
 
-from ..interval import Interval
-from ..interval.directed import ULP
-from ..network import Affine, Attention, Network, Softmax
-from ..network.reference import apply, softmax
-from .heads import TAIL_SHARE, Bank, Focus, Region, attend
-from .mixture import exponentials, largest_average
-from .ragged import Ragged
-from .rounding import (
-    ARITHMETIC,
+from ..arithmetic import Interval
+from ..arithmetic.directed import ULP
+from ..arithmetic.formats import FORMATS, Format
+from ..arithmetic.rounding import (
     MOST_DOUBT,
     OWN,
-    Arithmetic,
     Column,
     Floats,
     HeadSizes,
@@ -26,6 +20,11 @@ from .rounding import (
     score_doubt,
     with_sum,
 )
+from ..network import Affine, Attention, Network, Softmax
+from ..network.reference import apply, softmax
+from .heads import TAIL_SHARE, Bank, Focus, Region, attend
+from .mixture import exponentials, largest_average
+from .ragged import Ragged
 
 
 class Encloser:
@@ -35,7 +34,7 @@ class Encloser:
     """
 
     def __init__(self, network: Network, goal: float | None = None) -> None:
-        self.network, self.arithmetic = network, ARITHMETIC[network.dtype]
+        self.network, self.arithmetic = network, FORMATS[network.dtype]
         aim = _tail_aim(network, goal)
         self.banks = [
             [Bank.of(layer, head, self.arithmetic, aim) for head in range(layer.heads)]
@@ -99,13 +98,13 @@ def _tail_aim(network: Network, goal: float | None) -> float:
 
 
 @singledispatch
-def push(layer: object, region: Region, arithmetic: Arithmetic) -> Region:
+def push(layer: object, region: Region, arithmetic: Format) -> Region:
     """A layer without focus."""
     raise TypeError(f"no enclosure for {type(layer).__name__}")
 
 
 @push.register
-def _(layer: Affine, region: Region, arithmetic: Arithmetic) -> Region:
+def _(layer: Affine, region: Region, arithmetic: Format) -> Region:
     tokens, points = region.tokens, apply(layer, region.points)
     if layer.left is None:
         weight, bias = layer.right[0], layer.constant[0]
@@ -130,7 +129,7 @@ def _(layer: Affine, region: Region, arithmetic: Arithmetic) -> Region:
 
 
 @push.register
-def _(layer: Softmax, region: Region, arithmetic: Arithmetic) -> Region:
+def _(layer: Softmax, region: Region, arithmetic: Format) -> Region:
     low, high = exponentials(region.tokens.lo, region.tokens.hi)
     units = [np.broadcast_to(unit, low.shape) for unit in np.eye(layer.width)]  # weight i is the average of unit i
     least = np.stack([-largest_average(low, high, -unit) for unit in units], axis=-1)

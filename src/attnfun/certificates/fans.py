@@ -60,8 +60,9 @@ from math import ceil, e, exp, log1p
 import numpy as np
 import numpy.typing as npt
 
-from ..interval.forms import Forms
-from .rounding import FLASH_BLOCK, MOST_ROUNDINGS, STORED, Arithmetic
+from ..arithmetic.formats import FLASH_BLOCK, Format
+from ..arithmetic.forms import Forms
+from ..arithmetic.rounding import MOST_ROUNDINGS, STORED
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -125,7 +126,7 @@ class Reading:
         return self.construction + float(self.rounding.sum())
 
 
-def read(keys: Keys, arithmetic: Arithmetic) -> list[Reading]:
+def read(keys: Keys, arithmetic: Format) -> list[Reading]:
     """What the head returns, one reading for each value column; O(T V) work."""
     together, copies = _merged(keys)
     loud = int(np.argmax(together.scores.range.lo))
@@ -217,7 +218,7 @@ class _Fan:
         mute = far & (misfits > np.maximum(np.exp(gaps)[:, None] * spread, NEGLIGIBLE * scale)).any(axis=1)
         return cls(keys, base, t, scale, signs, misfits, mute, gaps, heard)
 
-    def reading(self, column: int, count: int, copies: Floats, arithmetic: Arithmetic) -> Reading:
+    def reading(self, column: int, count: int, copies: Floats, arithmetic: Format) -> Reading:
         """One column; `count` keys in all."""
         keys, scale = self.keys, float(self.scale[column])
         inside = ~self.mute

@@ -28,18 +28,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval, join
-from ..interval.directed import SMALLEST, ULP, above
-from ..network import Attention
-from ..network.layers import scaling_roundings, selects
-from ..network.reference import softmax
-from .mixture import exponentials, largest_average
-from .ragged import Integers, Ragged
-from .rounding import (
+from ..arithmetic import Interval, join
+from ..arithmetic.directed import SMALLEST, ULP, above
+from ..arithmetic.formats import Format
+from ..arithmetic.rounding import (
     INPUT,
     MOST_DOUBT,
     OWN,
-    Arithmetic,
     Column,
     HeadSizes,
     head_error,
@@ -47,6 +42,11 @@ from .rounding import (
     score_doubt,
     with_sum,
 )
+from ..network import Attention
+from ..network.layers import scaling_roundings, selects
+from ..network.reference import softmax
+from .mixture import exponentials, largest_average
+from .ragged import Integers, Ragged
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -118,7 +118,7 @@ class Bank:
     """A token whose score is surely this far below another's leaves the list."""
 
     @classmethod
-    def of(cls, layer: Attention, head: int, arithmetic: Arithmetic, aim: float = 0.0) -> Bank:
+    def of(cls, layer: Attention, head: int, arithmetic: Format, aim: float = 0.0) -> Bank:
         """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network.
 
         Where there is no memory, one row of zeros stands in; it is never in play. Tails may move the head's average by
@@ -143,7 +143,7 @@ class Bank:
 
 
 def attend(
-    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Arithmetic
+    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Format
 ) -> tuple[Region, Focus]:
     """Attention on a batch, in chunks of boxes with lists of similar length."""
     lengths = focus.active.lengths
@@ -160,7 +160,7 @@ def attend(
 
 
 def _attend_chunk(
-    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Arithmetic
+    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Format
 ) -> tuple[Region, Focus]:
     index, real = focus.active.padded(np.arange(len(region.points)))  # (B, T)
     kept = np.zeros(real.shape, dtype=bool)
@@ -200,7 +200,7 @@ class _Keys:
     own: Floats  # (B, n, T'), the same where the network's input is exact
     value_error: Floats  # (B, v, 2)
 
-    def narrow(self, tails: Floats, least: float, arithmetic: Arithmetic) -> tuple[Flags, Floats]:
+    def narrow(self, tails: Floats, least: float, arithmetic: Format) -> tuple[Flags, Floats]:
         """Drop memory tokens that cannot matter: those that stay (B, T), and the new tails (B, n, 2)."""
         memory = self.real.shape[1]
         gap = self.low.max(axis=2, keepdims=True) - self.high[:, :, :memory]
@@ -218,7 +218,7 @@ class _Keys:
         self.high[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
         return stays, np.minimum((tails * (1 + shares) + shares) * (1 + 4 * ULP), math.exp(HOPELESS))
 
-    def average(self, tails: Floats, bank: Bank, arithmetic: Arithmetic) -> tuple[Interval, Floats]:
+    def average(self, tails: Floats, bank: Bank, arithmetic: Format) -> tuple[Interval, Floats]:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
         present, tail = np.isfinite(self.high), tails[..., 0]  # (B, n, T'), (B, n)
@@ -274,7 +274,7 @@ def _lifted(average: Floats, tail: Floats, extreme: float) -> Floats:
 
 
 def _gather(
-    layer: Attention, head: int, bank: Bank, region: Region, index: Integers, real: Flags, arithmetic: Arithmetic
+    layer: Attention, head: int, bank: Bank, region: Region, index: Integers, real: Flags, arithmetic: Format
 ) -> _Keys:
     """Relative scores and values of the keys in play, and the sizes that rounding depends on."""
     boxes = len(index)
@@ -349,7 +349,7 @@ def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Flo
     return score - spread, score + spread
 
 
-def _project(memory: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> tuple[Floats, Floats, Floats]:
+def _project(memory: Floats, weight: Floats, bias: Floats, arithmetic: Format) -> tuple[Floats, Floats, Floats]:
     """`memory @ weight + bias`, a bound on our rounding error in it, and one on the deployed network's."""
     result, size = memory @ weight + bias, np.abs(memory) @ np.abs(weight) + np.abs(bias)
     radius = np.where(selects(weight, bias), 0.0, (len(weight) + 4) * ULP * size + len(weight) * SMALLEST)

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..interval.directed import SMALLEST, ULP, above
+from ..arithmetic.directed import SMALLEST, ULP, above
 
 Floats = npt.NDArray[np.float64]
 

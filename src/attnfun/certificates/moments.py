@@ -29,11 +29,11 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Jet
-from ..interval.basis import Basis
-from ..interval.directed import SMALLEST, ULP
-from ..interval.jet_functions import convolve, divide, rows_of
-from ..interval.jets import TINY
+from ..arithmetic import Jet
+from ..arithmetic.basis import Basis
+from ..arithmetic.directed import SMALLEST, ULP
+from ..arithmetic.jet_functions import convolve, divide, rows_of
+from ..arithmetic.jets import TINY
 
 Floats = npt.NDArray[np.float64]
 

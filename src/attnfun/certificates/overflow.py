@@ -23,11 +23,12 @@ from math import sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS, Format
+from ..arithmetic.rounding import STORED
 from ..domain import Box
 from ..errors import ProofFailed
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import stock_size
-from .rounding import ARITHMETIC, STORED, Arithmetic
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,7 +38,7 @@ def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
 
     `head_size` is that of the attention layer in which the network lives, where it is larger than that of stock layers.
     """
-    arithmetic = ARITHMETIC[network.dtype]
+    arithmetic = FORMATS[network.dtype]
     ends = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).reshape(network.shape_in)
     size = _grown(ends, 1, arithmetic)  # (n, d)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -48,7 +49,7 @@ def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
                 size = met.size
 
 
-def _refuse(met: _Met, arithmetic: Arithmetic, where: str) -> None:
+def _refuse(met: _Met, arithmetic: Format, where: str) -> None:
     limit, reached = arithmetic.largest / 2, float(np.max(met.size))
     if not reached <= limit:  # also where it is not a number
         raise ProofFailed(
@@ -64,7 +65,7 @@ class _Entry:
     """What enters a layer."""
 
     size: Floats  # (n, d)
-    arithmetic: Arithmetic
+    arithmetic: Format
     head_size: int
 
 
@@ -76,7 +77,7 @@ class _Met:
     size: Floats
 
 
-def _grown(size: Floats, roundings: int, arithmetic: Arithmetic) -> Floats:
+def _grown(size: Floats, roundings: int, arithmetic: Format) -> Floats:
     """Absolute values of computed numbers, where exact ones are at most `size`."""
     return size * (1 + 1.01 * (roundings * arithmetic.unit + STORED * arithmetic.grain)) + arithmetic.tiny
 

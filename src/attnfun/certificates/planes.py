@@ -20,10 +20,10 @@ from math import inf, nextafter, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
+from ..arithmetic.directed import ULP
+from ..arithmetic.jets import variables
 from ..deadline import NEVER, Deadline
-from ..interval import Interval
-from ..interval.directed import ULP
-from ..interval.jets import variables
 from ..network import Affine, Attention, Network
 from ..targets import MaxAffine, Target, Unanswerable
 from .branch_and_bound import MAX_BOXES, WITHIN, Outcome

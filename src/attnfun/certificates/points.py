@@ -20,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
+from ..arithmetic.directed import below
 from ..domain import Box
 from ..errors import InputError, MissingExtra, SoundnessError
-from ..interval import Interval
-from ..interval.directed import below
 from ..network import Network
 from ..targets import Expression, Status, Target
 from .search import network_rows

@@ -17,10 +17,10 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Jet
-from ..interval.basis import Basis
-from ..interval.directed import ULP
-from ..interval.jets import TINY
+from ..arithmetic import Jet
+from ..arithmetic.basis import Basis
+from ..arithmetic.directed import ULP
+from ..arithmetic.jets import TINY
 
 Floats = npt.NDArray[np.float64]
 

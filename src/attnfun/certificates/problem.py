@@ -9,20 +9,20 @@ from uuid import uuid4
 
 import numpy as np
 
+from ..arithmetic import Interval
+from ..arithmetic.directed import above, below
+from ..arithmetic.formats import round_to
+from ..arithmetic.jets import variables
+from ..arithmetic.rounding import OWN
 from ..domain import Box
-from ..dtypes import round_to
 from ..errors import InputError
 from ..executors import resident
-from ..interval import Interval
-from ..interval.directed import above, below
-from ..interval.jets import variables
 from ..network import Network
 from ..targets import Target, Unanswerable
 from ..targets.base import BOUNDED
 from .boxes import PARTS, Boxes, Flags, Floats
 from .enclosure import Encloser
 from .heads import Focus, Region
-from .rounding import OWN
 from .taylor import TaylorBounds
 
 STIFF = 0.9

@@ -20,14 +20,14 @@ from math import inf, nextafter
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
+from ..arithmetic.formats import FORMATS
 from ..deadline import NEVER, Deadline
 from ..domain import Box
-from ..interval import Interval
 from ..network import Affine, Attention, Network
 from ..targets import PiecewiseLinear, Target, Unanswerable
 from ..targets.piecewise import Stage, TruncatedLinearTarget
 from .branch_and_bound import Outcome, bound_error
-from .rounding import ARITHMETIC
 from .structure import follow, initial_state
 
 Floats = npt.NDArray[np.float64]
@@ -41,7 +41,7 @@ def bound_by_ridges(target: Target, network: Network, goal: float | None, deadli
             pass
         case _:
             raise Unanswerable
-    maxima, arithmetic = target.maxima(), ARITHMETIC[network.dtype]
+    maxima, arithmetic = target.maxima(), FORMATS[network.dtype]
     every = np.ones(network.rows, dtype=bool)
     state = follow(read_in, initial_state(maxima, network), maxima, every, arithmetic)
     feature, row = _asked(layer, state.forms.varies, state.forms.coefficients[..., 0])

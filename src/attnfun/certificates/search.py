@@ -17,11 +17,11 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.norms import mean
 from ..backends.numpy import Prepared, run
 from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..executors import in_order
-from ..interval.norms import mean
 from ..network import Network
 from ..network.storage import pack
 from ..targets import Target

@@ -25,9 +25,11 @@ from math import inf, nextafter
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval
-from ..interval.directed import ULP
-from ..interval.forms import Forms, Frame, product_rounding, rounded_up
+from ..arithmetic import Interval
+from ..arithmetic.directed import ULP
+from ..arithmetic.formats import FORMATS, Format
+from ..arithmetic.forms import Forms, Frame, product_rounding, rounded_up
+from ..arithmetic.rounding import OWN, linear_error, with_sum
 from ..network import Affine, Attention, Network
 from ..network.layers import scaling_roundings, tokens_read
 from ..targets import Target, Unanswerable
@@ -36,7 +38,6 @@ from .branch_and_bound import Outcome
 from .enclosure import push
 from .fans import Keys, Reading, read
 from .heads import Region
-from .rounding import ARITHMETIC, OWN, Arithmetic, linear_error, with_sum
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,7 +60,7 @@ class State:
 
 def bound_by_structure(target: Target, network: Network) -> Outcome:
     """A bound on `|target - network|` over the domain; Unanswerable if the target has no maxima or a layer no fan."""
-    maxima, arithmetic = target.maxima(), ARITHMETIC[network.dtype]
+    maxima, arithmetic = target.maxima(), FORMATS[network.dtype]
     state = initial_state(maxima, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
@@ -75,7 +76,7 @@ def bound_by_structure(target: Target, network: Network) -> Outcome:
 
 def initial_state(maxima: Reference, network: Network) -> State:
     """The input itself."""
-    arithmetic, shape = ARITHMETIC[network.dtype], network.shape_in
+    arithmetic, shape = FORMATS[network.dtype], network.shape_in
     variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
     rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
     forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
@@ -84,15 +85,13 @@ def initial_state(maxima: Reference, network: Network) -> State:
 
 
 @singledispatch
-def follow(
-    layer: object, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Arithmetic
-) -> State:
+def follow(layer: object, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format) -> State:
     """The features after a layer; only the used tokens count."""
     raise Unanswerable
 
 
 @follow.register
-def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format) -> State:
     region = Region(state.forms.range.reshape(1, *state.forms.slack.shape), state.forms.slack[None], state.error[None])
     error = push(layer, region, arithmetic).error[0]  # (N, m, 2)
     if layer.left is None:
@@ -109,7 +108,7 @@ def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_
 
 
 @follow.register
-def _(layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Arithmetic) -> State:
+def _(layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format) -> State:
     view = _View.of(state)
     forms, errors = [], []
     for head in range(layer.heads):
@@ -192,7 +191,7 @@ class _View:
         tokens, noise = Forms.exact(coefficients, frame), ~forms.varies[moves]
         return cls(tokens, inner, state.size, state.error, state.error[moves], noise)
 
-    def keys(self, layer: Attention, head: int, queries: npt.NDArray[np.integer], arithmetic: Arithmetic) -> list[Keys]:
+    def keys(self, layer: Attention, head: int, queries: npt.NDArray[np.integer], arithmetic: Format) -> list[Keys]:
         """The keys of one head as seen by each of the queries."""
         q = self.tokens[queries].mapped(layer.query[head], layer.query_bias[head])  # (L, k)
         q_own = _own(self.size[queries], layer.query[head], layer.query_bias[head], arithmetic)  # (L, k)
@@ -220,7 +219,7 @@ class _View:
         ]
 
 
-def _own(size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic) -> Floats:
+def _own(size: Floats, weight: Floats, bias: Floats, arithmetic: Format) -> Floats:
     """Rounding of a projection itself, (T, d) -> (T, m)."""
     return linear_error(np.zeros((*size.shape, 2)), size, weight, bias, arithmetic)[..., OWN]
 

@@ -21,12 +21,12 @@ from functools import singledispatch
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval, Jet, join
-from ..interval.basis import basis
-from ..interval.directed import SMALLEST, ULP
-from ..interval.jet_functions import divide, exp, multiply
-from ..interval.jets import TINY, variables
-from ..interval.jets import join as join_jets
+from ..arithmetic import Interval, Jet, join
+from ..arithmetic.basis import basis
+from ..arithmetic.directed import SMALLEST, ULP
+from ..arithmetic.jet_functions import divide, exp, multiply
+from ..arithmetic.jets import TINY, variables
+from ..arithmetic.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
 from ..targets import Target, Unanswerable

@@ -28,10 +28,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
+from ..arithmetic.directed import ULP
+from ..arithmetic.formats import FORMATS, Format
+from ..arithmetic.forms import Forms
+from ..arithmetic.rounding import OWN, linear_error, with_sum
 from ..deadline import NEVER, Deadline
-from ..interval import Interval
-from ..interval.directed import ULP
-from ..interval.forms import Forms
 from ..network import Attention, Network
 from ..network.layers import scaling_roundings
 from ..network.reference import run
@@ -39,7 +41,6 @@ from ..targets import Target, Unanswerable
 from ..targets.circuits import Circuit, Unit
 from ..targets.composites import Composite, OneVariable, cells
 from .branch_and_bound import Outcome, bound_error
-from .rounding import ARITHMETIC, OWN, Arithmetic, linear_error, with_sum
 from .structure import State, follow, initial_state
 
 Floats = npt.NDArray[np.float64]
@@ -67,7 +68,7 @@ def bound_by_circuit(target: Target, network: Network, eps: float | None, deadli
     """
     circuit = target.circuit()
     goals = UNSEEN * circuit.budget(eps).shares if eps else np.zeros(len(circuit.units))
-    walk = _Walk(circuit, goals, ARITHMETIC[network.dtype], deadline)
+    walk = _Walk(circuit, goals, FORMATS[network.dtype], deadline)
     state = initial_state(circuit, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in network.layers:
@@ -97,7 +98,7 @@ class _Walk:
 
     circuit: Circuit
     goals: Floats  # (K,)
-    arithmetic: Arithmetic
+    arithmetic: Format
     deadline: Deadline
     boxes: int = 0
     proofs: dict[Any, _Proof] = field(default_factory=dict)

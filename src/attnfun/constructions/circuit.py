@@ -23,8 +23,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS
 from ..deadline import Deadline
-from ..dtypes import BITS
 from ..errors import InputError
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
@@ -131,7 +131,7 @@ class _Sizing:
     def of(cls, circuit: Circuit, aim: float, wish: Wish) -> _Sizing:
         """Equal shares for all units."""
         dtype, deadline = wish.dtype, wish.deadline
-        budget = circuit.budget(aim, FINEST * 2.0 ** -BITS[dtype])
+        budget = circuit.budget(aim, FINEST * 2.0 ** -FORMATS[dtype].bits)
         groups: dict[object, list[int]] = {}
         for number, unit in enumerate(circuit.units):
             groups.setdefault((unit.function, unit.low, unit.high), []).append(number)

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import one_of
-from ..dtypes import round_to
+from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import Target

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..dtypes import round_to
+from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import PiecewiseLinear, Target

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..dtypes import round_to
+from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network, Softmax
 from ..network.network import rounded
 from ..targets import Target

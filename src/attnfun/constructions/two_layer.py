@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import one_of
-from ..dtypes import round_to
+from ..arithmetic.formats import round_to
 from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded

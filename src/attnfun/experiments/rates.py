@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import attnfun as af
 
-from ..interval.norms import mean
+from ..arithmetic.norms import mean
 from .base import Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
 from .drawing import BLUE, GREEN, GREY, ORANGE
 

@@ -17,9 +17,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import held_in, round_to
 from ..backends import numpy as plain
 from ..domain import Box
-from ..dtypes import held_in, round_to
 from ..network import Attention, FactoredAttention, Network
 from .asks import Step, steps_of
 from .banks import Bank, Moments

@@ -12,9 +12,9 @@ import gradio as gr
 import plotly.graph_objects as go
 from gradio import themes
 
+from ..arithmetic.formats import DTYPES
 from ..constructions import REGISTRY
 from ..domain import read_box
-from ..dtypes import DTYPES
 from ..errors import AttnfunError, InputError
 from .gallery import GALLERY
 from .worker import Worker

@@ -1,6 +1,6 @@
 """WEIGHTS: layers as frozen arrays, networks, and what they mean."""
 
-from ..dtypes import DTYPES
+from ..arithmetic.formats import DTYPES
 from .layers import LAYERS, Affine, Attention, FactoredAttention, Layer, Softmax
 from .network import Network
 

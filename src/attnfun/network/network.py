@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DTYPES, round_to
+from ..arithmetic.formats import DTYPES, round_to
 from ..errors import InputError
 from .layers import Affine, Attention, FactoredAttention, Layer
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import path as given_path
-from ..dtypes import DTYPES, held_in, round_to
+from ..arithmetic.formats import DTYPES, held_in, round_to
 from ..errors import FileFormatError, InputError
 from .fields import Fields
 from .layers import LAYERS, Layer

@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS, round_to
 from ..deadline import NEVER, Deadline
-from ..dtypes import BITS, round_to
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
 from .rounding import COSTS
@@ -104,7 +104,7 @@ class Axis:
 def representable(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
     """Axes whose keys are numbers of `dtype`, sums of offsets included, so that the softmax factors exactly."""
     largest = sum(float(np.abs(axis.tokens.offsets).max()) for axis in axes)
-    quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - BITS[dtype])
+    quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - FORMATS[dtype].bits)
     return tuple(axis.rounded(dtype, quantum) for axis in axes)
 
 

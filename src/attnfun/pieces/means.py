@@ -34,7 +34,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
-from ..interval.norms import mean
+from ..arithmetic.norms import mean
 from ..targets import Target
 from .grids import Grid
 

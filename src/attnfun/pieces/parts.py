@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval
-from ..interval.jets import variables
+from ..arithmetic import Interval
+from ..arithmetic.jets import variables
 from ..targets import Target, Unanswerable
 
 Floats = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""What rounding will cost, about, before a proof says so exactly: `certificates/rounding.py` at single points.
+"""What rounding will cost, about, before a proof says so exactly: `arithmetic/rounding.py` at single points.
 
 A weight is off by as many units of roundoff as its score's roundings and its exponential add up to; the output then
 moves by the average of that times the distance of the values from it; and each token whose weight can be seen costs two

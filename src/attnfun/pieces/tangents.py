@@ -23,11 +23,11 @@ from math import prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
+from ..arithmetic.jets import variables
 from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError, ToleranceNotMet
-from ..interval import Interval
-from ..interval.jets import variables
 from ..memory import UNLIMITED, Memory
 from ..targets import Target, Unanswerable
 

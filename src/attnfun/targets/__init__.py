@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..arguments import real_number
+from ..arithmetic import Untraceable
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Untraceable
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .evaluations import Asking, Cache

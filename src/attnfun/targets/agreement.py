@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arithmetic import Interval, Jet, Untraceable, directed, join
+from ..arithmetic.directed import LIBRARY_ULPS
+from ..arithmetic.jets import variables
 from ..domain import Box, Flags
 from ..errors import InputError
-from ..interval import Interval, Jet, Untraceable, directed, join
-from ..interval.directed import LIBRARY_ULPS
-from ..interval.jets import variables
 from .base import Floats
 
 if TYPE_CHECKING:

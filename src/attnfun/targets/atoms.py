@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from ..interval import Interval
+from ..arithmetic import Interval
 from .base import Floats, Unanswerable
 from .circuits import RECTIFIER, ZERO, Linear, Unit
 from .composites import Composite

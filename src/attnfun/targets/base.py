@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval, Jet
 from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Jet
 
 if TYPE_CHECKING:
     from .circuits import Circuit

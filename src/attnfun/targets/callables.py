@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arithmetic import Interval, Jet, Truth, Untraceable, as_interval
+from ..arithmetic.directed import above, below
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Jet, Truth, Untraceable, as_interval
-from ..interval.directed import above, below
 from .agreement import outside, refuse_disagreement, refuse_other_series
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Asking, Evaluations

@@ -13,8 +13,8 @@ from math import inf
 
 import numpy as np
 
-from ..interval import Interval, join
-from ..interval.forms import Forms, Frame
+from ..arithmetic import Interval, join
+from ..arithmetic.forms import Forms, Frame
 from .base import Floats, Unanswerable
 from .composites import Composite, Identity
 from .maxima import Likeness

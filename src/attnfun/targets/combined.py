@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..arithmetic import Interval, Jet, join
+from ..arithmetic.jets import join as join_jets
 from ..domain import Box
-from ..interval import Interval, Jet, join
-from ..interval.jets import join as join_jets
 from .base import Floats, Status, Target
 
 

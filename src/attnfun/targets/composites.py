@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arithmetic import Interval, Jet, as_interval
+from ..arithmetic.jets import variables
 from ..domain import Box
-from ..interval import Interval, Jet, as_interval
-from ..interval.jets import variables
 from .base import Floats, Status, Target, refuse_nonfinite
 from .operations import OPERATIONS
 

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..interval import Interval
-from ..interval.jets import variables
+from ..arithmetic import Interval
+from ..arithmetic.jets import variables
 from .base import Floats, Target, Unanswerable
 
 MOST_BOXES = 20_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..interval import Interval, as_interval
+from ..arithmetic import Interval, as_interval
 from .base import Floats, Unanswerable
 from .expression import Expression, enclosed_constant
 

@@ -12,8 +12,8 @@ from math import inf
 
 import numpy as np
 
+from ..arithmetic import Interval
 from ..errors import InputError
-from ..interval import Interval
 from .base import BOUNDED, Status, Target, describe
 
 KEPT = 64

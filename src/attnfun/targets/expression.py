@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arithmetic import Interval, Jet, Untraceable, as_interval, join
+from ..arithmetic.basis import Basis
+from ..arithmetic.directed import LIBRARY_ULPS, above, below
+from ..arithmetic.jets import join as join_jets
 from ..domain import Box
 from ..errors import InputError
-from ..interval import Interval, Jet, Untraceable, as_interval, join
-from ..interval.basis import Basis
-from ..interval.directed import LIBRARY_ULPS, above, below
-from ..interval.jets import join as join_jets
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
 from .operations import OPERATIONS
 from .parser import Node, Program, names_in, on_one_line, parse

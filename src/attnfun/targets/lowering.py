@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..interval import Interval
+from ..arithmetic import Interval
 from .atoms import Atoms
 from .base import Unanswerable
 from .circuits import ONE, ZERO, Circuit, Linear, Unit

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import instance, real_array
+from ..arithmetic import Interval
+from ..arithmetic.forms import Forms
 from ..domain import WIDEST, Box
 from ..errors import InputError
-from ..interval import Interval
-from ..interval.forms import Forms
 from .base import Floats, Status, Target
 from .maxima import Maxima, References, on_frame
 from .piecewise import Family

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ..interval.directed import ULP
-from ..interval.forms import Forms, Frame
+from ..arithmetic.directed import ULP
+from ..arithmetic.forms import Forms, Frame
 from .base import Floats
 
 LITTLE = 1e-3

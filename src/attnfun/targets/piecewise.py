@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import real_array, real_number
+from ..arithmetic import Interval, Jet
+from ..arithmetic.directed import ULP
+from ..arithmetic.forms import Forms, Frame
 from ..domain import WIDEST, Box
 from ..errors import InputError
-from ..interval import Interval, Jet
-from ..interval.directed import ULP
-from ..interval.forms import Forms, Frame
 from .base import Floats, Status, Target, Unanswerable
 from .maxima import Maxima, References, on_frame
 

@@ -16,7 +16,7 @@ from math import inf
 
 import numpy as np
 
-from ..interval import Interval
+from ..arithmetic import Interval
 from .atoms import Atoms
 from .circuits import ONE, ZERO, Linear
 from .composites import Composite, Step

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import real_array, real_number
+from ..arithmetic import Interval
 from ..domain import WIDEST, Box, Flags, Floats, Outside, as_box
 from ..errors import InputError
-from ..interval import Interval
 from .base import Status, Target
 from .expression import Expression
 from .operations import TRUTHS

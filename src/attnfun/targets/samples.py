@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import labels, real_array
+from ..arithmetic import Interval
+from ..arithmetic.norms import mean
 from ..domain import WIDEST, Box
 from ..errors import InputError
-from ..interval import Interval
-from ..interval.norms import mean
 from .base import Floats, Status, Target, Unanswerable
 from .piecewise import Family
 

@@ -1,4 +1,4 @@
-"""Outward-rounded interval arithmetic, vectorised over many boxes; NumPy functions run on it unchanged."""
+"""What a float is: number formats, directed rounding, the lemmas on rounding, and outward-rounded enclosures of functions."""
 
 from . import functions as functions
 from . import jet_functions as jet_functions

@@ -55,7 +55,7 @@ where 2K + 2B + 1 are one rounding of products and K - 1 sums above, K - 1 sums 
 it, two products for each further block, and two to spare. All tokens in play may be core, too. The first line is never
 more than osc.
 
-**Hypotheses.** No number overflows (`overflow.py`), `N u <= 0.005`, and what `Arithmetic.assumption` says.
+**Hypotheses.** No number overflows (`overflow.py`), `N u <= 0.005`, and what `Format.assumption` says.
 
 **bfloat16.** Kernels add in float32 but round what they store: projections, scaled queries and keys, scores, weights
 and results. Each of these costs its own unit 2⁻⁸ on top; weights rounded after normalisation no longer add up to
@@ -70,10 +70,11 @@ from math import ceil, log
 import numpy as np
 import numpy.typing as npt
 
+from .formats import FLASH_BLOCK, Format
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
 
-FLASH_BLOCK = 512
 MOST_ROUNDINGS = 0.005
 """Largest N u for which the factors 1.01 cover the products of roundings."""
 MOST_DOUBT = 50.0
@@ -84,46 +85,8 @@ INPUT, OWN = 0, 1
 """Positions of the two parts of an error on its last axis."""
 
 
-@dataclass(frozen=True)
-class Arithmetic:
-    """A floating-point format and the kernels that run in it."""
-
-    name: str
-    unit: float
-    """Unit roundoff u of sums."""
-    store: float
-    """Unit roundoff of results as they are stored, where that is coarser than sums; 0 where it is the same."""
-    exp_error: float
-    """Relative error of exp in the kernels we know (streaming kernels use a 20-ulp exp in float32)."""
-    tiny: float
-    """Numbers below this may be flushed to zero."""
-    largest: float
-    """The largest finite number; no number that a network computes may exceed it (`overflow.py`)."""
-
-    @property
-    def grain(self) -> float:
-        """Unit roundoff of numbers given in this format."""
-        return max(self.unit, self.store)
-
-    @property
-    def assumption(self) -> str:
-        """What the rounding part takes for granted about the machine that runs the network."""
-        sums = "float32" if self.store else self.name
-        return (
-            f"the kernel's exp is within {self.exp_error / self.unit:.0f} units of roundoff, sums use {sums} "
-            f"throughout (no TF32 or half sums), and blocks hold at least {FLASH_BLOCK} keys"
-        )
-
-
-ARITHMETIC = {
-    "float64": Arithmetic("float64", 2.0**-53, 0.0, 16 * 2.0**-53, 2.0**-1020, (2 - 2.0**-52) * 2.0**1023),
-    "float32": Arithmetic("float32", 2.0**-24, 0.0, 40 * 2.0**-24, 2.0**-125, (2 - 2.0**-23) * 2.0**127),
-    "bfloat16": Arithmetic("bfloat16", 2.0**-24, 2.0**-8, 40 * 2.0**-24, 2.0**-125, (2 - 2.0**-7) * 2.0**127),
-}
-
-
 def linear_error(
-    error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Arithmetic, result: Floats | None = None
+    error: Floats, size: Floats, weight: Floats, bias: Floats, arithmetic: Format, result: Floats | None = None
 ) -> Floats:
     """Error of `x weight + bias`: (..., d, 2) and sizes (..., d) -> (..., m, 2); `result` bounds |x weight + bias|.
 
@@ -145,7 +108,7 @@ def linear_error(
     return np.where((rest[..., OWN] < out[..., OWN])[..., None], rest, out)
 
 
-def with_sum(error: Floats, size: Floats, roundings: Integers | Floats, arithmetic: Arithmetic) -> Floats:
+def with_sum(error: Floats, size: Floats, roundings: Integers | Floats, arithmetic: Format) -> Floats:
     """Add the error of so many roundings of numbers no larger than `size`, (..., m)."""
     count = np.where(roundings > 0, roundings * arithmetic.unit + STORED * arithmetic.store, 0.0)
     added = 1.01 * count * (size + error.sum(axis=-1)) + (roundings > 0) * (roundings + 1) * arithmetic.tiny
@@ -171,7 +134,7 @@ class HeadSizes:
     keys: int
 
 
-def score_doubt(errors: Floats, largest: Floats, keys: int, arithmetic: Arithmetic) -> Floats:
+def score_doubt(errors: Floats, largest: Floats, keys: int, arithmetic: Format) -> Floats:
     """ζ_j for tokens whose scores are off by A_j, where the largest such error among `keys` tokens is Ā."""
     blocks = ceil(keys / FLASH_BLOCK)
     return 1.01 * (errors + 2 * (blocks + 1) * arithmetic.unit * largest + blocks * arithmetic.exp_error)
@@ -200,7 +163,7 @@ class Column:
     """δ'."""
 
 
-def head_error(sizes: HeadSizes, column: Column, arithmetic: Arithmetic) -> Floats:
+def head_error(sizes: HeadSizes, column: Column, arithmetic: Format) -> Floats:
     """Error of one output column, (B, n, 2).
 
     Both parts together bound the error, and the network's own part bounds it alone where the input is exact.
