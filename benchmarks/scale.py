@@ -17,9 +17,9 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import attnfun as af
-from attnfun.certificates.branch_and_bound import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
 from attnfun.executors import in_order
 from attnfun.kernels.banks import Stream, Tokens
+from attnfun.proofs.branch_and_bound import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
 from attnfun.sharding import merged
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
@@ -123,7 +123,7 @@ def boxes() -> list[str]:
     bound(most=64)  # warm
     seconds, outcome = timed(partial(bound, executor=clock, progress=states.append))
     work, rest = clock.seconds / outcome.boxes, (seconds - clock.seconds) / outcome.boxes
-    from attnfun.certificates.problem import Problem
+    from attnfun.proofs.problem import Problem
 
     problem = Problem(bound.args[0], bound.args[1])
     size = sum(array.nbytes for array in problem.bounded(problem.root(), 0.0).tensors().values())

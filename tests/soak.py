@@ -27,10 +27,10 @@ from rich.progress import Progress
 
 import attnfun as af
 from attack import Verdict, judge
-from attnfun.certificates.arb import bound_error
 from attnfun.deadline import Deadline
 from attnfun.domain import Box
 from attnfun.errors import AttnfunError
+from attnfun.proofs.arb import bound_error
 from attnfun.targets import Expression
 from attnfun.targets.operations import OPERATIONS
 from grammar import Case, operations, random_case, rectifiers

@@ -13,13 +13,13 @@ import pytest
 from flint import arb
 
 import attnfun as af
-from attnfun.certificates import arb as engine
-from attnfun.certificates.arb_heads import Cell, Focus, View
-from attnfun.certificates.arb_jets import Rough, evaluate, jets, precision, variables
-from attnfun.certificates.arb_network import affine, wire
 from attnfun.deadline import Deadline
 from attnfun.network import Affine, Attention, Network, Softmax
 from attnfun.network.reference import run
+from attnfun.proofs import arb as engine
+from attnfun.proofs.arb_heads import Cell, Focus, View
+from attnfun.proofs.arb_jets import Rough, evaluate, jets, precision, variables
+from attnfun.proofs.arb_network import affine, wire
 from attnfun.targets import Expression
 from cases import CASES
 from test_certificates import tampered
@@ -273,6 +273,6 @@ def test_it_shares_no_arithmetic_with_the_interval_engine():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "flint", None)
-    monkeypatch.delitem(sys.modules, "attnfun.certificates.arb_jets")
+    monkeypatch.delitem(sys.modules, "attnfun.proofs.arb_jets")
     with pytest.raises(af.MissingExtra, match=r"attnfun\[arb\]"):
-        importlib.import_module("attnfun.certificates.arb_jets")
+        importlib.import_module("attnfun.proofs.arb_jets")

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.certificates import Claim, branch_and_bound, certify
-from attnfun.certificates.branch_and_bound import bound_error
-from attnfun.certificates.problem import Problem
-from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
 from attnfun.network import Network
+from attnfun.proofs import Claim, branch_and_bound, certify
+from attnfun.proofs.branch_and_bound import bound_error
+from attnfun.proofs.problem import Problem
+from attnfun.proofs.search import network_rows
 from cases import CASES, branching
 
 

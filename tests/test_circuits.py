@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.backends.numpy import run
-from attnfun.certificates import wiring
-from attnfun.certificates.wiring import bound_by_circuit
 from attnfun.domain import as_box
 from attnfun.network import Network
+from attnfun.proofs import wiring
+from attnfun.proofs.wiring import bound_by_circuit
 from attnfun.targets.composites import Composite, OneVariable
 from attnfun.targets.expression import Expression
 

@@ -10,12 +10,12 @@ import pytest
 from attnfun.arithmetic import Interval, Jet
 from attnfun.arithmetic.basis import basis
 from attnfun.arithmetic.jets import variables
-from attnfun.certificates.arb_jets import arb, evaluate, precision
-from attnfun.certificates.arb_jets import jets as algebra_of
-from attnfun.certificates.arb_jets import variables as arb_variables
-from attnfun.certificates.moments import Moments
-from attnfun.certificates.polynomials import largest_value, reaches, recentred
 from attnfun.domain import as_box
+from attnfun.proofs.arb_jets import arb, evaluate, precision
+from attnfun.proofs.arb_jets import jets as algebra_of
+from attnfun.proofs.arb_jets import variables as arb_variables
+from attnfun.proofs.moments import Moments
+from attnfun.proofs.polynomials import largest_value, reaches, recentred
 from attnfun.targets import as_target
 
 SIZES = [(1, 16), (2, 8), (3, 5), (6, 2), (14, 2)]

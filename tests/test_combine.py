@@ -13,10 +13,10 @@ import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.backends.numpy import run
 from attnfun.backends.torch import to_torch
-from attnfun.certificates.combined import _through
 from attnfun.network import Affine, Attention, Network, Softmax
 from attnfun.network.joining import Move, carrying, fused, in_series, side_by_side
 from attnfun.network.layers import scaling_roundings, stock_size
+from attnfun.proofs.combined import _through
 from attnfun.targets import Expression
 from attnfun.targets.continuity import modulus, range_of
 from cases import branching

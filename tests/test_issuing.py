@@ -12,14 +12,14 @@ import pytest
 from flint import arb
 
 import attnfun as af
-from attnfun.certificates import certify, points
-from attnfun.certificates.arb_jets import precision
-from attnfun.certificates.certificate import EDGE_ASSUMPTION
-from attnfun.certificates.search import network_rows
 from attnfun.network import Affine, Network
+from attnfun.proofs import certify, points
+from attnfun.proofs.arb_jets import precision
+from attnfun.proofs.certificate import EDGE_ASSUMPTION
+from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression
 
-certifying = import_module("attnfun.certificates.certify")
+certifying = import_module("attnfun.proofs.certify")
 
 
 def claim_about(target, domain=(-1, 1), **keywords):
@@ -52,7 +52,7 @@ def test_a_proof_that_a_point_contradicts_is_an_internal_error(dtype, monkeypatc
 
 
 def test_without_ball_arithmetic_intervals_judge(monkeypatch):
-    monkeypatch.setitem(sys.modules, "attnfun.certificates.arb", None)
+    monkeypatch.setitem(sys.modules, "attnfun.proofs.arb", None)
     monkeypatch.setattr(points, "Expression", type(None))
     claim = claim_about(WAVE)
     assert certify(claim, 10.0).proved

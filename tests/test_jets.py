@@ -19,18 +19,18 @@ from attnfun.arithmetic.basis import basis
 from attnfun.arithmetic.jet_functions import UFUNCS, divide, multiply
 from attnfun.arithmetic.jets import variables
 from attnfun.arithmetic.series import SERIES, power, whole
-from attnfun.certificates import heads
-from attnfun.certificates.arb_jets import Rough, arb, evaluate, precision
-from attnfun.certificates.arb_jets import jets as algebra_of
-from attnfun.certificates.branch_and_bound import bound_error
-from attnfun.certificates.enclosure import Encloser
-from attnfun.certificates.polynomials import reaches
-from attnfun.certificates.taylor import TaylorBounds
 from attnfun.constructions import REGISTRY, Wish
 from attnfun.deadline import Deadline
 from attnfun.domain import Box, as_box
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
+from attnfun.proofs import heads
+from attnfun.proofs.arb_jets import Rough, arb, evaluate, precision
+from attnfun.proofs.arb_jets import jets as algebra_of
+from attnfun.proofs.branch_and_bound import bound_error
+from attnfun.proofs.enclosure import Encloser
+from attnfun.proofs.polynomials import reaches
+from attnfun.proofs.taylor import TaylorBounds
 from attnfun.targets import Expression, as_target
 from attnfun.targets.operations import sinc
 

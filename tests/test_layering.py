@@ -24,7 +24,7 @@ ORDER = [
     "backends",
     "kernels",
     "constructions",
-    "certificates",
+    "proofs",
     "planner",
     "evaluation",
     "sharding",

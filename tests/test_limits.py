@@ -8,10 +8,10 @@ import pytest
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.jets import variables
-from attnfun.certificates import Effort
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
+from attnfun.proofs import Effort
 from attnfun.targets import as_target, expression
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}

@@ -17,23 +17,23 @@ from safetensors.numpy import load_file, save_file
 import attnfun as af
 from attnfun.arithmetic import Interval, directed, jets
 from attnfun.backends.torch import to_torch
-from attnfun.certificates import certificate as claims
-from attnfun.certificates import certify, combined, heads, overflow, wiring
-from attnfun.certificates import storage as files
-from attnfun.certificates.branch_and_bound import bound_error
-from attnfun.certificates.enclosure import Encloser
-from attnfun.certificates.overflow import refuse_overflow
-from attnfun.certificates.search import network_rows
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run
+from attnfun.proofs import certificate as claims
+from attnfun.proofs import certify, combined, heads, overflow, wiring
+from attnfun.proofs import storage as files
+from attnfun.proofs.branch_and_bound import bound_error
+from attnfun.proofs.enclosure import Encloser
+from attnfun.proofs.overflow import refuse_overflow
+from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
 from test_circuits import error_along_y, with_other_factors
 from test_rounding import cancelling_head, computed_and_bound
 
-certifying = import_module("attnfun.certificates.certify")
+certifying = import_module("attnfun.proofs.certify")
 
 
 def third_is_enclosed() -> bool:

@@ -10,10 +10,10 @@ import torch
 
 import attnfun as af
 from attnfun.arithmetic.formats import FORMATS
-from attnfun.certificates.certify import certify, combine
-from attnfun.certificates.overflow import refuse_overflow
 from attnfun.errors import ProofFailed
 from attnfun.network import Attention, Network
+from attnfun.proofs.certify import certify, combine
+from attnfun.proofs.overflow import refuse_overflow
 
 LIMITS = {name: arithmetic.largest for name, arithmetic in FORMATS.items()}
 

@@ -13,13 +13,13 @@ import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.formats import FORMATS
 from attnfun.arithmetic.rounding import OWN, linear_error
-from attnfun.certificates.enclosure import Encloser
-from attnfun.certificates.problem import Problem
-from attnfun.certificates.rewriting import with_banks
 from attnfun.constructions.heads import Head, assembled
 from attnfun.network import Attention, Network
 from attnfun.network.layers import scaling_roundings, stock_size
 from attnfun.network.network import rounded
+from attnfun.proofs.enclosure import Encloser
+from attnfun.proofs.problem import Problem
+from attnfun.proofs.rewriting import with_banks
 
 SINGLE = FORMATS["float32"]
 

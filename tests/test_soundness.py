@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import attnfun as af
 from attack import climb, hostile_points
 from attnfun.backends.numpy import run as dense
-from attnfun.certificates.mixture import exponentials, largest_average
 from attnfun.network.reference import softmax
+from attnfun.proofs.mixture import exponentials, largest_average
 from cases import CASES
 from test_targets import formulas
 

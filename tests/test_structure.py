@@ -13,8 +13,8 @@ from safetensors.numpy import load_file, save_file
 from scipy.special import lambertw
 
 import attnfun as af
-from attnfun.certificates.fans import lambert
-from attnfun.certificates.structure import bound_by_structure
+from attnfun.proofs.fans import lambert
+from attnfun.proofs.structure import bound_by_structure
 from cases import CASES, PLANES
 
 PIECEWISE = [

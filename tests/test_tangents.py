@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.certificates.planes import bound_by_planes
 from attnfun.deadline import Deadline
+from attnfun.proofs.planes import bound_by_planes
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 CONVEX = [

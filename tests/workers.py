@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import attnfun as af
-from attnfun.certificates.branch_and_bound import CHUNK
 from attnfun.domain import as_box
+from attnfun.proofs.branch_and_bound import CHUNK
 from attnfun.targets import Expression
 
 FORMULA = "abs(x - y)"

@@ -13,7 +13,6 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from . import incontext, zoo
-    from .certificates import Certificate, Progress
     from .compiled import Compiled, load
     from .domain import Box
     from .errors import (
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from .initialise import Placement, init_
     from .pieces.partition import Partition, partition
     from .pipeline import compile
+    from .proofs import Certificate, Progress
     from .regressor import AttentionRegressor
     from .sharding import Sharded
     from .targets import MaxAffine, Samples, Status, TruncatedLinear
@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "certificates": ("Certificate", "Progress"),
+    "proofs": ("Certificate", "Progress"),
     "compiled": ("Compiled", "load"),
     "domain": ("Box",),
     "errors": (

@@ -1,7 +1,7 @@
 """Compiled networks put together: compositions, sums, products and restrictions, with combined certificates.
 
 Three things can be done with networks: put them side by side, put one behind the other, or take one on a part of its
-domain (`certificates/combined.py` says what is then known). Everything else is a composition: a sum is an affine map of
+domain (`proofs/combined.py` says what is then known). Everything else is a composition: a sum is an affine map of
 two networks side by side, a product is a small network that multiplies, compiled for the ranges at hand.
 """
 
@@ -18,15 +18,15 @@ import numpy.typing as npt
 from .arguments import real_array
 from .arithmetic import Interval
 from .arithmetic.formats import round_to
-from .certificates import Certificate, Claim, Effort, certify, combine
-from .certificates.combined import RESTRICTED, errors_of, joint_network, reach_of
-from .certificates.search import network_rows
 from .compiled import Compiled
 from .deadline import Deadline
 from .domain import WIDEST, Box, as_box
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
 from .network import Affine, Network
 from .pipeline import compile
+from .proofs import Certificate, Claim, Effort, certify, combine
+from .proofs.combined import RESTRICTED, errors_of, joint_network, reach_of
+from .proofs.search import network_rows
 from .targets import PiecewiseLinear, Unanswerable
 from .targets.combined import Composed, Stacked
 from .targets.piecewise import Stage

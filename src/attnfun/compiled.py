@@ -19,9 +19,6 @@ import numpy.typing as npt
 from ._version import __version__
 from .algebra import Algebra
 from .arguments import one_of
-from .certificates import Certificate
-from .certificates.sizes import largest_numbers
-from .certificates.storage import pack, unpack
 from .constructions import REGISTRY
 from .domain import OUTSIDE, Box, Outside
 from .errors import FileFormatError
@@ -31,6 +28,9 @@ from .kernels import gradient
 from .network import Network, storage
 from .network.fields import Fields, shown
 from .planner import Alternative
+from .proofs import Certificate
+from .proofs.sizes import largest_numbers
+from .proofs.storage import pack, unpack
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

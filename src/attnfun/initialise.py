@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from .arithmetic.formats import FLASH_BLOCK
 from .backends.seats import Places, Seat, dtype_of, need, usable
-from .certificates import Certificate, Claim, Effort, certify
-from .certificates.overflow import refuse_overflow
 from .compiled import Compiled
 from .deadline import TIME_LIMIT, Deadline
 from .errors import InputError, ToleranceNotMet
@@ -26,6 +24,8 @@ from .network import Network
 from .network.folding import folded
 from .network.layers import roundings_in
 from .pipeline import compile
+from .proofs import Certificate, Claim, Effort, certify
+from .proofs.overflow import refuse_overflow
 from .targets import Status
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 
 from .arguments import as_float, flag, folder, one_of, real_number, table, whole_number
 from .arithmetic.formats import dtype_name
-from .certificates import Certificate, Claim, Effort, Progress, certify
 from .compiled import Compiled
 from .constructions import REGISTRY, Construction, Wish, candidates, for_one_token
 from .deadline import TIME_LIMIT, Deadline
@@ -25,6 +24,7 @@ from .memory import Memory
 from .network import Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
+from .proofs import Certificate, Claim, Effort, Progress, certify
 from .targets import Asking, Cache, Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
 from .targets.evaluations import parts_of

@@ -1,4 +1,4 @@
-"""What a float is: number formats, directed rounding, the lemmas on rounding, and outward-rounded enclosures of functions."""
+"""What a float is: number formats, directed rounding, lemmas on rounding, outward-rounded enclosures of functions."""
 
 from . import functions as functions
 from . import jet_functions as jet_functions

@@ -8,7 +8,7 @@ one-hot position. One head; the query of token i is `(R z_i, 1, κ e_i)` and it 
     other tokens:  key (0, -κ, e_j),  score -κ,           value z_j
     two memory tokens: (∓1, ±R a|b),  scores -R (z_i - a) and R (z_i - b),  values a and b.
 
-**Bound.** The three tokens are a fan with one on each side (`certificates/fans.py`): within `0.27847/R` of the clip.
+**Bound.** The three tokens are a fan with one on each side (`proofs/fans.py`): within `0.27847/R` of the clip.
 The other n - 1 tokens have at most `(n-1) e^{-κ}` of the weight, as the top score is never negative; they cost that
 times the spread of the values. κ = 200. The paper's heads need `(b - a)/eps` interpolation points instead.
 """

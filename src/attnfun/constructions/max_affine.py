@@ -5,7 +5,7 @@ the two functions, for a difference). A head with constant query scores them by 
 s_j. The output of token 0 is the result; all tokens compute the same.
 
 **Bound.** `0 <= max_j s_j - Σ_j w_j s_j <= W((N-1)/e)/R`, W Lambert's function: the tokens are a fan
-(`certificates/fans.py`). Equality holds where one plane leads all others by the same gap. For a difference the two
+(`proofs/fans.py`). Equality holds where one plane leads all others by the same gap. For a difference the two
 errors add up at most.
 
 **Smooth targets** of one output become a maximum of tangent planes if they are convex, and a difference of two such

@@ -11,7 +11,7 @@ token. The query is `(R z, 1)`, so scores are as affine in h as the values. The 
 features of the next layer's token, and after the last hidden layer into the outputs. Layers that clip nothing have
 heads that hear only the token: `LeakyReLU(z) = α z + (1 - α) max(0, z)` and residual additions need them.
 
-**Bound.** Each head is a fan with one token on each side (`certificates/fans.py`), so it is within `0.27847/R` of its
+**Bound.** Each head is a fan with one token on each side (`proofs/fans.py`), so it is within `0.27847/R` of its
 unit. Clipping is 1-Lipschitz, hence errors before layer l obey `e_{l+1} <= |W_{l+1}| (e_l + 0.27847/R)`, |W| the
 largest sum of absolute weights of a unit; e_1 = 0. R is a power of two, so `R z` has the rounding errors of z, times
 R, and they cost as much in the output as those of z itself, whatever R is.

@@ -8,7 +8,7 @@ turns them into the partition of unity that a head of the construction `grid` ha
 reads out the sampled values.
 
 **Bound.** That of `grid.py`: `1.0004 Σ_k L_k h_k / 2` for slopes L_k and spacings h_k. For the proof, softmax and
-linear map are one head of cross-attention (`certificates/rewriting.py`).
+linear map are one head of cross-attention (`proofs/rewriting.py`).
 """
 
 from __future__ import annotations

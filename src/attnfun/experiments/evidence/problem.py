@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ...certificates.search import climbed, corners
 from ...domain import Box, as_box
 from ...errors import InputError
+from ...proofs.search import climbed, corners
 from ...targets import Target, as_target
 from ..peers import Fit, Floats, scattered
 
