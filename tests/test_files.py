@@ -131,7 +131,9 @@ def told(net: af.Compiled):
 
 
 def weights(net: af.Compiled):
-    return [array.tobytes() for layer in net.network.layers for array in vars(layer).values() if np.ndim(array)]
+    """All that the layers are made of."""
+    fields = [value for layer in net.network.layers for value in vars(layer).values()]
+    return [value.tobytes() if isinstance(value, np.ndarray) else value for value in fields]
 
 
 def is_label(path) -> bool:

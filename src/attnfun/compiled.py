@@ -341,10 +341,14 @@ class Compiled(Algebra):
         )
 
 
+OLDER_FILES: dict[str, Any] = {"paper_bound": None, "figures": {}, "alternatives": [], "options": {}}
+"""What files say that were written before these fields existed."""
+
+
 def load(path: str | os.PathLike[str]) -> Compiled:
     """Read a file written by `Compiled.save`. Every field is checked, alone and against the others."""
     tensors, data = storage.read(path)
-    given = Fields(data)
+    given = Fields(OLDER_FILES | data)
     try:
         certificate = unpack(tensors, data)
         outside = given.text("outside", OUTSIDE)

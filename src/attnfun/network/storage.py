@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -125,7 +125,10 @@ READERS: dict[str, Callable[[Fields, str], Any]] = {
 
 
 def unpack(tensors: Tensors, description: object) -> Network:
-    """The network again, bit for bit; an error if a weight is no number of its dtype."""
+    """The network again, bit for bit; an error if a weight is no number of its dtype.
+
+    Files that were written before a field of layers existed lack it: they mean its default.
+    """
     given = Fields(description, "network")
     dtype, length = given.text("dtype", DTYPES), given.optional("length", lambda all_, name: all_.whole(name, 1))
     layers: list[Layer] = []
@@ -133,7 +136,7 @@ def unpack(tensors: Tensors, description: object) -> Network:
         kind = LAYERS[plain.text("kind", LAYERS)]
         values: dict[str, Any] = {}
         for field in fields(kind):
-            if field.type in READERS:
+            if field.type in READERS and (field.name in plain or field.default is MISSING):
                 values[field.name] = READERS[field.type](plain, field.name)
             elif (name := f"layers.{number}.{field.name}") in tensors:
                 values[field.name] = _weights(tensors[name], dtype, name)

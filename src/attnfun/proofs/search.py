@@ -9,7 +9,7 @@ confidence `1 - δ`, errors above M occupy less than `log(1/δ)/n` of the domain
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import product
 from math import log
@@ -50,6 +50,12 @@ def worth(points: int) -> str:
 def says_worth(line: str) -> bool:
     """Is it such a line?"""
     return line.startswith(ESTIMATED_FROM)
+
+
+def stated_points(lines: Iterable[str]) -> int:
+    """The number of random points in the first such line; 0 if there is none."""
+    line = next(filter(says_worth, lines), f"{ESTIMATED_FROM}0")
+    return max(int(line.removeprefix(ESTIMATED_FROM).split()[0]), 0)
 
 
 def unseen(network: Network, seed: int) -> np.random.Generator:

@@ -22,11 +22,12 @@ from ..targets import Status, restore
 from ..targets.callables import Traced
 from ..targets.combined import Composed, Stacked, joined
 from ..targets.regions import restore_domain
-from ..targets.samples import described
+from ..targets.samples import HELD_OUT, described
+from .boxes import PARTS
 from .certificate import EDGE_ASSUMPTION, Certificate, Claim
 from .certify import assumptions_of
 from .combined import RESTRICTED
-from .search import says_worth
+from .search import says_worth, stated_points
 
 
 def pack(certificate: Certificate) -> tuple[Tensors, dict[str, Any]]:
@@ -85,7 +86,10 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "lipschitz": {"name": Fields.text, "constant": Fields.number},
     "traced": {"name": Fields.text},
     "black box": {"name": Fields.text},
-    "samples": {"rows": lambda given, name: given.whole(name, 2), "held_out": Fields.flag},
+    "samples": {
+        "rows": lambda given, name: given.whole(name, 2),
+        "held_out": lambda given, name: given.flag(name) if name in given else HELD_OUT in given.text("where"),
+    },
     **{kind: {"name": Fields.text} for kind in COMBINED},
 }
 """What is read of a target's description, by its kind."""
@@ -137,30 +141,40 @@ def _domain(given: Fields) -> Box:
         raise FileFormatError("the field domain must describe a domain", got=str(reason)) from None
 
 
+OLDER_EDGE = "the bound holds wherever the formula is defined; that it is defined on the whole domain was not proved"
+"""What older files call proved, and what is conditional today."""
+OLDER_PROOF = (
+    "the older version of attnfun that wrote the file proved the bound correctly, which it did not always; "
+    "recheck() proves it again"
+)
+"""What proofs in older files are conditional on. Those files lack the number of random points."""
+
+
 def _certificate(given: Fields, claim: Claim) -> Certificate:
     """The numbers of a certificate, and the words that follow from them."""
-    status = Status(given.text("status", [each.value for each in Status]))
+    stated = Status(given.text("status", [each.value for each in Status]))
     norm = inf if given.data.get("norm") == "inf" else given.number("norm", 1.0)
     known, lines = _target_status(claim), given.each("assumptions", Fields.text)
-    if Status.weakest([status, known]) is not status:
-        raise FileFormatError(f"the field {given.place}.status must be {known.value} or weaker", got=status.value)
+    if Status.weakest([stated, known]) is not stated:
+        raise FileFormatError(f"the field {given.place}.status must be {known.value} or weaker", got=stated.value)
     if given.text("dtype") != claim.network.dtype:
         raise FileFormatError("a certificate must be about its network's dtype", got=given.text("dtype"))
-    parts, effort = given.inner("parts"), given.inner("effort")
-    counts = {name: effort.whole(name) for name in ("boxes", "points", "random")}
-    estimated = status is Status.ESTIMATED
-    undeclared = status is Status.CONDITIONAL and known is Status.PROVED
+    effort, estimated = given.inner("effort"), stated is Status.ESTIMATED
+    older = "random" not in effort
+    counts = {name: effort.whole(name) for name in ("boxes", "points", "random")[: 2 if older else 3]}
+    undeclared = stated is Status.CONDITIONAL and known is Status.PROVED and not older
+    status = Status.weakest([stated, Status.CONDITIONAL]) if older else stated
     certificate = Certificate(
         bound=given.number("bound"),
         status=status,
         norm=norm,
-        parts={name: parts.number(name) for name in parts},
+        parts=_parts(given.inner("parts"), estimated=estimated),
         assumptions=assumptions_of(
-            _notes(claim, known, lines) if estimated else _granted(claim),
+            _notes(claim, known, lines) if estimated else (*_granted(claim), *((OLDER_PROOF,) if older else ())),
             claim.network.dtype,
             status,
-            edge=undeclared or (not estimated and EDGE_ASSUMPTION in lines),
-            unseen=counts["random"] if isinf(norm) else 0,
+            edge=undeclared or (not estimated and not {EDGE_ASSUMPTION, OLDER_EDGE}.isdisjoint(lines)),
+            unseen=counts.get("random", stated_points(lines)) if isinf(norm) else 0,
         ),
         found=given.number("largest_error_found"),
         effort=counts,
@@ -170,6 +184,12 @@ def _certificate(given: Fields, claim: Claim) -> Certificate:
     if contradiction := certificate.contradiction():
         raise FileFormatError("a certificate must not contradict itself", got=contradiction)
     return certificate
+
+
+def _parts(given: Fields, *, estimated: bool) -> dict[str, float]:
+    """The shares of the bound; of an estimate, which has no others, the oldest files name those that are zero."""
+    parts = {name: given.number(name) for name in given}
+    return {name: part for name, part in parts.items() if part or not estimated or name not in PARTS[1:]}
 
 
 def _target_status(claim: Claim) -> Status:

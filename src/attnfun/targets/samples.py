@@ -156,6 +156,9 @@ class SamplesTarget(Target):
         return described(rows, variables, outputs, held_out=self.study is not None)
 
 
+HELD_OUT = ", each held out once"
+
+
 def described(rows: int, variables: int, outputs: int, *, held_out: bool) -> dict[str, Any]:
     """A certificate's words about data, from counts alone."""
     return {
@@ -164,7 +167,7 @@ def described(rows: int, variables: int, outputs: int, *, held_out: bool) -> dic
         "rows": rows,
         "variables": variables,
         "held_out": held_out,
-        "where": f"the {rows} rows of the data" + (", each held out once" if held_out else ""),
+        "where": f"the {rows} rows of the data" + (HELD_OUT if held_out else ""),
         "meaning": "errors at rows of data: the largest, or the p-mean with norm=p; it bounds nothing else",
     }
 
