@@ -32,6 +32,8 @@ SAMPLES = 129
 """Places along a line where the order of two expressions is looked at."""
 MOST_BREAKPOINTS = 24
 """Breakpoints of one line that are followed."""
+MOST_WORK = 750_000
+"""Work that an attack in a norm is given at most, in numbers that balls compute."""
 JUDGED = 6
 """Points a back end that ball arithmetic looks at, besides all breakpoints."""
 
@@ -394,4 +396,4 @@ def judge(
     """The attack that suits the certificate's norm; `count` says how much work goes into it."""
     if isinf(net.certificate.norm):
         return attack(net, truth, count, seed, backends)
-    return norm_from_below(net, truth, seed, work=3000 * count)
+    return norm_from_below(net, truth, seed, work=min(3000 * count, MOST_WORK))

@@ -1,22 +1,33 @@
 """A long attack on certificates: random cases of the whole grammar, hostile points, real back ends, two engines.
 
-    python tests/soak.py --certificates 5000 --points 10000000 --seed 0 --seconds 36000
+    python tests/soak.py --certificates 5000 --points 10000000 --seed 0 --jobs 2
     python tests/soak.py --processors    # instead: compiles under all settings of OpenBLAS and NumPy (processors.py)
 
 Writes benchmarks/results/soak.md, and exits with 1 if a point beats a bound, if the ball engine disagrees with a
 certificate, or if anything but a refusal is raised. What failed is printed as it happens, as a line of Python. Cases
 are numbered; `--case 17` runs one of them again.
+
+Each case is a line of JSON in a journal beside the output (`soak.jsonl`). A run that was interrupted goes on where the
+journal ends. Tables count the cases from the first on without a gap, up to the one with which there are enough: the
+same ones whatever the number of processes. Failures are told wherever they are.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import multiprocessing
+import subprocess
 import sys
 import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count as count_from
 from math import inf, isinf
 from pathlib import Path
 from typing import Any
@@ -37,12 +48,14 @@ from grammar import Case, operations, random_case, rectifiers
 from processors import SETTINGS, compared
 
 RESULTS = Path(__file__).parent.parent / "benchmarks" / "results"
-LIMIT = 5.0
-"""Seconds of processor time for one case."""
-ARB_LIMIT = 5.0
+LIMIT = 1.0
+"""Seconds of processor time for one case. A proof that has no more proves a larger bound, which is attacked as well."""
+ARB_LIMIT = 0.5
 """Seconds of processor time for the ball engine, which proves few bounds in that time but contradicts a false one."""
 MOST_TOKENS = 400
 """Networks with more memory tokens are not given to the ball engine."""
+POINTS_A_COUNT = 2
+"""Points that an attack tries, at least, for each point that it is asked for: neighbours, and by several back ends."""
 
 
 @dataclass
@@ -56,6 +69,8 @@ class Result:
     verdict: Verdict | None = None
     engine: str = ""
     """What the ball engine says: "agrees", "out of time", or why it disagrees."""
+    seconds: float = 0.0
+    """Of processor time."""
 
     @property
     def failure(self) -> str:
@@ -91,6 +106,13 @@ def refusal(error: AttnfunError) -> str:
 
 def run(case: Case, count: int, seed: int, limit: float = LIMIT, arb_limit: float = ARB_LIMIT) -> Result:
     """Compile, attack, and ask the ball engine."""
+    began = time.process_time()
+    result = _run(case, count, seed, limit, arb_limit)
+    result.seconds = time.process_time() - began
+    return result
+
+
+def _run(case: Case, count: int, seed: int, limit: float, arb_limit: float) -> Result:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -133,64 +155,102 @@ def second_opinion(net: af.Compiled, limit: float) -> str:
     return "out of time"
 
 
+TABLES = ("family", "construction", "norm", "dtype", "operation", "status", "ball engine", "refusal")
+
+
+def record(number: int, result: Result) -> dict[str, Any]:
+    """What is counted of a case, as JSON."""
+    case, net, verdict = result.case, result.net, result.verdict
+    noted: dict[str, Any] = {"case": number, "seconds": round(result.seconds, 3), "counts": {}}
+    if result.failure:
+        noted["failure"] = f"case {number}: {result.failure}\n    {case}"
+    if result.refusal:
+        noted["counts"]["refusal"] = [result.refusal]
+    if net is not None:
+        noted["counts"]["status"] = [net.certificate.status.value]
+    if net is not None and verdict is not None:
+        norm = "sup" if isinf(net.certificate.norm) else f"L_{net.certificate.norm:g}"
+        kinds = {"family": case.family, "construction": net.construction, "norm": norm, "dtype": net.network.dtype}
+        noted["counts"] |= {kind: [name] for kind, name in kinds.items()}
+        noted["counts"]["operation"] = sorted(operations(case.truth))
+        noted |= {"points": verdict.points, "ratio": verdict.ratio}
+        if result.engine:
+            disagrees = result.engine.startswith("the ball engine")
+            noted["counts"]["ball engine"] = ["disagrees" if disagrees else result.engine]
+    return noted
+
+
+def recorded(seed: int, number: int, count: int) -> dict[str, Any]:
+    """Run one case."""
+    return record(number, run(random_case(seed, number), count, number))
+
+
+class Journal:
+    """The records of a run in a file, one a line; the first line says which run it is."""
+
+    def __init__(self, path: Path, run: dict[str, Any]) -> None:
+        self.path, self.cases = path, dict[int, dict[str, Any]]()
+        lines = path.read_text().splitlines() if path.exists() else [json.dumps(run)]
+        if json.loads(lines[0]) != run:
+            raise SystemExit(f"{path} is of another run: {lines[0]}. Delete it, or take another --output.")
+        for line in lines[1:]:
+            with suppress(json.JSONDecodeError):  # one that was cut short by an interruption is done again
+                noted = json.loads(line)
+                self.cases[noted["case"]] = noted
+        path.write_text("".join(f"{json.dumps(noted)}\n" for noted in (run, *self.cases.values())))
+
+    def add(self, noted: dict[str, Any]) -> None:
+        """Keep a record."""
+        self.cases[noted["case"]] = noted
+        with self.path.open("a") as file:
+            file.write(f"{json.dumps(noted)}\n")
+
+    @property
+    def failures(self) -> list[str]:
+        """All of them, in order."""
+        return [noted["failure"] for _, noted in sorted(self.cases.items()) if "failure" in noted]
+
+
 @dataclass
 class Totals:
     """Everything that is counted."""
 
     cases: int = 0
+    certificates: int = 0
+    """Those attacked."""
     points: int = 0
     seconds: float = 0.0
     worst: Counter[str] = field(default_factory=Counter)
     counts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in TABLES})
-    failures: list[str] = field(default_factory=list)
 
-    @property
-    def certificates(self) -> int:
-        """Those attacked."""
-        return sum(self.counts["construction"].values())
-
-    def add(self, number: int, result: Result) -> None:
+    def add(self, noted: dict[str, Any]) -> None:
         """Count one case."""
-        self.cases += 1
-        case, net = result.case, result.net
-        if result.failure:
-            self.failures.append(f"case {number}: {result.failure}\n    {case}")
-        if result.refusal:
-            self.counts["refusal"][result.refusal] += 1
-        if net is None:
-            return
-        self.counts["status"][net.certificate.status.value] += 1
-        if result.verdict is None:
-            return
-        self.points += result.verdict.points
-        norm = "sup" if isinf(net.certificate.norm) else f"L_{net.certificate.norm:g}"
-        kinds = {"family": case.family, "construction": net.construction, "dtype": net.network.dtype, "norm": norm}
-        for kind, name in kinds.items():
-            self.counts[kind][name] += 1
-            self.worst[f"{kind} {name}"] = max(self.worst[f"{kind} {name}"], result.verdict.ratio)
-        self.counts["operation"].update(operations(case.truth).keys())
-        if result.engine:
-            self.counts["ball engine"]["disagrees" if result.engine.startswith("the ball") else result.engine] += 1
+        self.cases, self.seconds = self.cases + 1, self.seconds + noted["seconds"]
+        for kind, names in noted["counts"].items():
+            self.counts[kind].update(names)
+        if "ratio" in noted:
+            self.certificates, self.points = self.certificates + 1, self.points + noted["points"]
+            for kind in TABLES[:4]:
+                (name,) = noted["counts"][kind]
+                self.worst[f"{kind} {name}"] = max(self.worst[f"{kind} {name}"], noted["ratio"])
 
 
-TABLES = ("family", "construction", "norm", "dtype", "operation", "status", "ball engine", "refusal")
-
-
-def report(totals: Totals, seed: int) -> str:
+def report(totals: Totals, failures: list[str], run: dict[str, Any]) -> str:
     """The tables."""
-    beaten = sum("beaten" in line for line in totals.failures)
+    beaten = sum("beaten" in line for line in failures)
     lines = [
         "# Soak",
         "",
         "Random cases of the whole grammar (`tests/grammar.py`), attacked at their own breakpoints and elsewhere. The",
         "truth is found in ball arithmetic (`tests/balls.py`). No error may exceed its bound. Made by `tests/soak.py`.",
+        f"A case has {LIMIT:g} s of processor time to be compiled, the ball engine {ARB_LIMIT:g} s.",
         "",
-        "| seed | cases | certificates attacked | points | beaten | other failures | minutes |",
-        "|---|---|---|---|---|---|---|",
-        f"| {seed} | {totals.cases} | {totals.certificates} | {totals.points} | {beaten} | "
-        f"{len(totals.failures) - beaten} | {totals.seconds / 60:.0f} |",
+        "| commit | seed | cases | certificates attacked | points | beaten | other failures | processor minutes |",
+        "|---|---|---|---|---|---|---|---|",
+        f"| {run['commit']} | {run['seed']} | {totals.cases} | {totals.certificates} | {totals.points} | {beaten} | "
+        f"{len(failures) - beaten} | {totals.seconds / 60:.0f} |",
     ]
-    for kind in ("family", "construction", "norm", "dtype"):
+    for kind in TABLES[:4]:
         lines += ["", f"| {kind} | certificates | worst error / bound |", "|---|---|---|"]
         rows = sorted(totals.counts[kind].items())
         lines += [f"| {name} | {count} | {totals.worst[f'{kind} {name}']:.4f} |" for name, count in rows]
@@ -205,8 +265,8 @@ def report(totals: Totals, seed: int) -> str:
     ):
         lines += ["", words, "", f"| {kind} | cases |", "|---|---|"]
         lines += [f"| {name} | {count} |" for name, count in totals.counts[kind].most_common()]
-    if totals.failures:
-        lines += ["", "Failures:", "", "```", *totals.failures, "```"]
+    if failures:
+        lines += ["", "Failures:", "", "```", *failures, "```"]
     return "\n".join(lines) + "\n"
 
 
@@ -221,6 +281,31 @@ def by_processor() -> int:
     return int(wrong > 0)
 
 
+def all_recorded(seed: int, numbers: Iterable[int], count: int, jobs: int) -> Iterator[dict[str, Any]]:
+    """Records of cases as they are done, by so many processes; without end if the numbers have none."""
+    if jobs == 1:
+        yield from (recorded(seed, number, count) for number in numbers)
+        return
+    numbers, waiting = iter(numbers), set[Future[dict[str, Any]]]()
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        try:
+            while True:
+                while len(waiting) < 2 * jobs and (number := next(numbers, None)) is not None:
+                    waiting.add(pool.submit(recorded, seed, number, count))
+                if not waiting:
+                    return
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                yield from (future.result() for future in done)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def commit() -> str:
+    """What is checked out."""
+    described = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
+    return subprocess.run(described, capture_output=True, text=True, cwd=RESULTS, check=True).stdout.strip()
+
+
 def main() -> int:
     """Run until there are enough certificates and points, or the time is over."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -228,38 +313,48 @@ def main() -> int:
     parser.add_argument("--points", type=int, default=10_000_000, help="in all")
     parser.add_argument("--seconds", type=float, default=inf)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--case", type=int, help="only this one")
     parser.add_argument("--output", type=Path, default=RESULTS / "soak.md")
     parser.add_argument("--processors", action="store_true", help="compile under other instructions instead")
     choice = parser.parse_args()
     if choice.processors:
         return by_processor()
-    began, totals = time.monotonic(), Totals()
+    count = -(-choice.points // choice.certificates // POINTS_A_COUNT)
+    if choice.case is not None:
+        result = run(random_case(choice.seed, choice.case), count, choice.case)
+        sys.stderr.write(f"{result}\n{result.failure}\n")
+        return int(bool(result.failure))
+    what = {"seed": choice.seed, "count": count, "commit": commit()}
+    journal, totals, end = (
+        Journal(choice.output.with_suffix(".jsonl"), what),
+        Totals(),
+        time.monotonic() + choice.seconds,
+    )
+
+    def enough() -> bool:
+        """Count what there is without a gap."""
+        while totals.certificates < choice.certificates or totals.points < choice.points:
+            if totals.cases not in journal.cases:
+                return False
+            totals.add(journal.cases[totals.cases])
+        return True
+
+    missing = (number for number in count_from() if number not in journal.cases)
     with Progress(disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("attacking", total=choice.certificates)
-        number = choice.first if choice.case is None else choice.case
-        while True:
-            missing = max(choice.certificates - totals.certificates, 1)
-            count = min(max((choice.points - totals.points) // missing // 3, 300), 20_000)
-            result = run(random_case(choice.seed, number), count, number)
-            totals.add(number, result)
-            totals.seconds = time.monotonic() - began
-            if result.failure:
-                sys.stderr.write(f"{totals.failures[-1]}\n")
+        for noted in () if enough() else all_recorded(choice.seed, missing, count, choice.jobs):
+            journal.add(noted)
+            if "failure" in noted:
+                sys.stderr.write(f"{noted['failure']}\n")
                 sys.stderr.flush()
+            if enough() or time.monotonic() > end:
+                break
             bar.update(task, completed=totals.certificates)
-            if choice.case is not None:
-                sys.stderr.write(f"{result}\n")
-                break
-            number += 1
-            if number % 50 == 0:
-                choice.output.write_text(report(totals, choice.seed))
-            enough = totals.certificates >= choice.certificates and totals.points >= choice.points
-            if enough or totals.seconds > choice.seconds:
-                choice.output.write_text(report(totals, choice.seed))
-                break
-    return int(bool(totals.failures))
+            if totals.cases % 50 == 0:
+                choice.output.write_text(report(totals, journal.failures, what))
+    choice.output.write_text(report(totals, journal.failures, what))
+    return int(bool(journal.failures))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from attnfun.targets.operations import OPERATIONS
 from balls import BallNetwork, Formula, ball, exact, in_floats, precision
 from cases import CASES
 from grammar import Case, Draw, operations, piecewise_case, random_case
-from soak import run, second_opinion
+from soak import Journal, run, second_opinion
 
 LINE = {"x": (-1, 1)}
 
@@ -193,3 +193,16 @@ def test_two_engines_agree(construction):
     assert second_opinion(net, inf) == "agrees"
     half = replace(net.certificate, parts={**net.certificate.parts, "construction": net.certificate.found / 2})
     assert second_opinion(replace(net, certificate=half), inf).startswith("the ball engine finds an error")
+
+
+def test_a_long_attack_goes_on_where_its_journal_ends(tmp_path):
+    path, what = tmp_path / "soak.jsonl", {"seed": 0, "count": 60, "commit": "abc"}
+    Journal(path, what).add({"case": 1, "failure": "case 1: beaten"})
+    path.write_text(path.read_text() + '{"case": 0, "counts": {"status"')  # interrupted while it was writing
+    journal = Journal(path, what)
+    assert set(journal.cases) == {1}
+    journal.add({"case": 0})
+    assert Journal(path, what).cases == {0: {"case": 0}, 1: {"case": 1, "failure": "case 1: beaten"}}
+    assert Journal(path, what).failures == ["case 1: beaten"]
+    with pytest.raises(SystemExit, match="another run"):
+        Journal(path, what | {"commit": "abd"})
