@@ -3,6 +3,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONSTRAINED := -c constraints.txt
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# tests start many processes: without bytecode each of them compiles every library that it imports
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check coverage lint lens docs figures soak clean
 
