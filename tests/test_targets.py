@@ -16,6 +16,7 @@ from attnfun.arithmetic import Interval
 from attnfun.domain import as_box
 from attnfun.pieces.singularities import survey
 from attnfun.targets import Unanswerable, as_target
+from attnfun.targets.defects import jumps
 from attnfun.targets.parser import parse
 
 
@@ -384,3 +385,9 @@ def test_poles_are_named_where_floats_are_far_apart(text):
     """No box gets as narrow as the search would like: floats near 2.5e6 are 5e-10 apart."""
     with pytest.raises(af.InputError, match="must be defined and bounded"):
         af.compile(text, {"x": (2549993.8, 2550006.2), "y": (-0.96, 0.96)}, 0.1)
+
+
+@pytest.mark.parametrize(("text", "refused"), [("sin(1e300*x)", False), ("atan(1/x)", True), ("sign(x)", True)])
+def test_continuous_operations_do_not_jump_where_they_are_defined(text, refused):
+    """However fast a sine is: nothing is called a jump that is none."""
+    assert jumps(as_target(text, af.Box([-1], [1], ("x",))), 1e-3) is refused

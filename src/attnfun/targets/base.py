@@ -97,6 +97,11 @@ class Target(ABC):
         return {name: value for name, value in vars(self).items() if name != "deadline"}
 
     @property
+    def may_jump(self) -> bool:
+        """May it jump where all of its operations are defined? Unless it is known to be made of continuous ones."""
+        return True
+
+    @property
     def continuous(self) -> bool:
         """Is it known to be bounded and continuous, so that nobody needs to look for poles and jumps?"""
         return False

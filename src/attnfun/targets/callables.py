@@ -185,6 +185,14 @@ class Traced(Target):
         """The function's operations, written down by symbols."""
         return self._circuit
 
+    @property
+    def may_jump(self) -> bool:
+        """As its formula, where symbols know it."""
+        try:
+            return Expression.of_program(self._program, self.domain).may_jump
+        except Unanswerable:
+            return True
+
     @cached_property
     def _circuit(self) -> Circuit:
         from .lowering import circuit_of

@@ -3,7 +3,8 @@
 Boxes on which the enclosure is wide are halved, the widest few at a time. An enclosure that is still unbounded on a box
 of the finest width, or on one without a float between its ends, is a pole. One that is wider than twice the tolerance,
 and has hardly shrunk while its box shrank by a factor of a million, is a jump: a network is continuous, so it is wrong
-by half a jump on one side of it. Finding nothing proves nothing: the certificate's own search covers the whole domain.
+by half a jump on one side of it. There is none where a formula of continuous operations is defined. Finding nothing
+proves nothing: the certificate's own search covers the whole domain.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
         return
     extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
     low, high = target.domain.starts()  # (B, D)
-    before = np.full(len(low), inf)  # (B,): width of the enclosure when the box was coarse
+    before, formula = np.full(len(low), inf), not target.may_jump  # (B,): width of the enclosure on a coarse box
     while len(low):
         inside = ~target.domain.excludes(low, high)
         low, high, before = low[inside], high[inside], before[inside]
@@ -50,6 +51,8 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
         range_ = target.enclose(boxes)
         with np.errstate(invalid="ignore"):
             spread = np.nan_to_num(range_.hi - range_.lo, nan=inf, posinf=inf).max(axis=1)  # (B,)
+        sure = formula & np.isfinite(spread) & np.broadcast_to(range_.defined, range_.shape).all(axis=1)
+        spread = np.where(sure, 0.0, spread)
         width = ((high - low) / extent).max(axis=1)
         before = np.where(width > COARSE, spread, before)
         rows, axis = np.arange(len(low)), np.argmax((high - low) / extent, axis=1)

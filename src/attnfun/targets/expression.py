@@ -14,7 +14,7 @@ from ..arithmetic.jets import join as join_jets
 from ..domain import Box
 from ..errors import InputError
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
-from .operations import OPERATIONS
+from .operations import JUMPS, OPERATIONS
 from .parser import Node, Program, names_in, on_one_line, parse
 
 if TYPE_CHECKING:
@@ -95,6 +95,11 @@ class Expression(Target):
     def circuit(self) -> Circuit:
         """The formula as affine maps and functions of one variable."""
         return self._circuit
+
+    @property
+    def may_jump(self) -> bool:
+        """Formulas without comparisons, `where` and `sign` do not."""
+        return any(node.kind in JUMPS for node in self.program.nodes)
 
     @property
     def continuous(self) -> bool:

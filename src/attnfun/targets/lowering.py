@@ -22,17 +22,13 @@ from .circuits import ONE, ZERO, Circuit, Linear, Unit
 from .composites import Composite
 from .cover import Cover
 from .expression import Expression, enclosed_constant
-from .operations import TRUTHS
 from .parser import Node
 from .products import EXP, LOG, Factor, Products, is_number, is_whole, logarithm
-
-JUMPS = frozenset({"where", "sign"})
-"""Operations that need not be continuous."""
 
 
 def circuit_of(formula: Expression) -> Circuit:
     """The circuit of a formula; Unanswerable for operations that jump, are not defined or not bounded."""
-    if any(node.kind in TRUTHS or node.kind in JUMPS for node in formula.program.nodes):
+    if formula.may_jump:
         raise Unanswerable
     return _Lowering(formula).circuit()
 

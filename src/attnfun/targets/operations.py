@@ -75,5 +75,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 """Everything a program's nodes may ask for."""
 TRUTHS = frozenset({*COMPARISONS, *LOGIC})
 """Operations whose result is a truth value."""
+JUMPS = frozenset({*TRUTHS, "where", "sign"})
+"""Operations that need not be continuous where they are defined; all others are."""
 
 CONSTANTS: dict[str, float] = {"pi": float(np.pi), "e": float(np.e)}
