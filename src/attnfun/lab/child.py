@@ -1,4 +1,7 @@
-"""The process that does the work: one JSON request a line in, one JSON reply a line out, in limited memory."""
+"""The process that does the work: one JSON request a line in, one JSON reply a line out, in limited memory.
+
+A request that fails gets a reply too, with the reason. After one that ran out of memory the process ends.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,10 @@ import contextlib
 import json
 import os
 import sys
+import traceback
 from typing import IO
 
-from ..errors import AttnfunError
+from ..errors import AttnfunError, shown
 
 
 def limit_memory(size: int) -> None:
@@ -30,9 +34,14 @@ def serve(requests: IO[str], replies: IO[str]) -> None:
         except AttnfunError as error:
             reply = {"error": str(error)}
         except MemoryError:
-            break  # the next request gets a fresh process
+            reply = {"error": "memory", "ends": True}
+        except Exception as error:  # a mistake of ours must not be taken for a limit
+            traceback.print_exc()
+            reply = {"error": f"this is an internal error of attnfun, please report it: {shown(error)}"}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
+        if "ends" in reply:
+            return  # the next request gets a fresh process
 
 
 if __name__ == "__main__":

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..domain import read_box
 from ..errors import InputError
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds and bytes of a request; tokens of a network; letters and variables of a formula.
+    """Seconds and bytes of a request; tokens of a network; letters of a formula and of a domain, and its variables.
 
     The work itself respects the seconds; its process is killed when the grace is over, too.
     """
@@ -21,14 +22,18 @@ class Limits:
     letters: int = 2000
     variables: int = 8
 
-    def check(self, formula: str, variables: int) -> None:
+    def check(self, formula: str, domain: str) -> None:
         """Refuse what is too long before any work is done."""
-        if len(formula) > self.letters:
-            raise InputError(
-                f"in the lab a formula has at most {self.letters} letters",
-                got=len(formula),
-                remedy="Use af.compile in Python.",
-            )
+        for name, text in (("formula", formula), ("domain", domain)):
+            if len(text) > self.letters:
+                raise InputError(
+                    f"in the lab a {name} has at most {self.letters} letters",
+                    got=len(text),
+                    remedy="Use af.compile in Python.",
+                )
+            if not "".join(text.split()).isprintable():
+                raise InputError(f"in the lab a {name} has printable letters only", got=ascii(text))
+        variables = read_box(domain).size
         if variables > self.variables:
             raise InputError(
                 f"in the lab a domain has at most {self.variables} variables",

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import Any
 
 import gradio as gr
@@ -13,9 +10,8 @@ import plotly.graph_objects as go
 from gradio import themes
 
 from ..arithmetic.formats import DTYPES
-from ..constructions import REGISTRY
-from ..domain import read_box
-from ..errors import AttnfunError, InputError
+from ..errors import AttnfunError
+from . import requests
 from .gallery import GALLERY
 from .worker import Worker
 
@@ -26,9 +22,6 @@ CSS = """
 #summary textarea { font-family: ui-monospace, monospace; }
 """
 EXAMPLES = {example.name: example for example in GALLERY}
-NORMS = ["inf", "1", "2"]
-MOST_TOKENS, KEPT = 400, 8
-"""Tokens of a head with sliders; results that are kept for download."""
 
 Update = Any
 
@@ -51,10 +44,11 @@ def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
         with gr.Row():
             domain = gr.Textbox(first.domain, label="Domain", info="As x=-1:1 y=0:2")
             eps = gr.Textbox(first.eps, label="Tolerance eps", info="As 1e-3")
-            norm = gr.Dropdown(NORMS, value=first.norm, label="Norm", info="inf: at every point; p: in L_p")
+            norms, info = list(requests.NORMS), "inf: at every point; p: in L_p"
+            norm = gr.Dropdown(norms, value=first.norm, label="Norm", info=info)
         with gr.Row():
             dtype = gr.Dropdown(list(DTYPES), value="float64", label="Arithmetic")
-            construction = gr.Dropdown(["auto", *REGISTRY], value="auto", label="Construction")
+            construction = gr.Dropdown(list(requests.CONSTRUCTIONS), value="auto", label="Construction")
         button = gr.Button("Compile", variant="primary")
         said = gr.HTML(elem_id="said")
         with gr.Row():
@@ -70,19 +64,7 @@ def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
 
     def run(formula: str, domain: str, eps: str, norm: str, dtype: str, construction: str) -> tuple[Update, ...]:
         try:
-            worker.limits.check(formula, read_box(domain).size)
-            reply = worker.ask(
-                "compiled",
-                folder=_fresh(folder),
-                formula=formula,
-                domain=domain,
-                eps=_number("eps", eps),
-                norm=norm if norm == "inf" else float(norm),
-                dtype=dtype,
-                construction=construction,
-                budget=worker.limits.tokens,
-                time_limit=worker.limits.seconds,
-            )
+            reply = requests.compiled(worker, folder, formula, domain, eps, norm, dtype, construction)
         except AttnfunError as failure:
             return _wrong(failure), None, None, None, None, ""
         figures = reply["figures"]
@@ -108,8 +90,8 @@ def _trade_tab(worker: Worker, formula: gr.Textbox, domain: gr.Textbox) -> None:
             "blur. Errors here are measured, not proved."
         )
         with gr.Row():
-            tokens = gr.Slider(2, MOST_TOKENS, value=30, step=1, label="Memory tokens")
-            warmth = gr.Slider(-1, 1, value=0, step=0.05, label="Temperature, as a power of ten")
+            tokens = gr.Slider(*requests.TOKENS, value=30, step=1, label="Memory tokens")
+            warmth = gr.Slider(*requests.WARMTH, value=0, step=0.05, label="Temperature, as a power of ten")
         said = gr.HTML()
         with gr.Row():
             values = gr.Plot(label="Network and target at this temperature", elem_id="warmed")
@@ -117,9 +99,7 @@ def _trade_tab(worker: Worker, formula: gr.Textbox, domain: gr.Textbox) -> None:
 
     def run(formula: str, domain: str, tokens: float, warmth: float) -> tuple[Update, ...]:
         try:
-            worker.limits.check(formula, read_box(domain).size)
-            arguments = {"formula": formula, "domain": domain, "tokens": int(tokens), "temperature": 10.0**warmth}
-            reply = worker.ask("warmed", **arguments)
+            reply = requests.warmed(worker, formula, domain, tokens, warmth)
         except AttnfunError as failure:
             return _wrong(failure), None, None
         figures = reply["figures"]
@@ -141,8 +121,8 @@ def _ridge_tab(worker: Worker) -> None:
     with gr.Tab("Ridge regression in context") as tab:
         gr.Markdown("A fixed attention network reads examples of the diabetes data and puts out coefficients.")
         with gr.Row():
-            strength = gr.Slider(-3, 1, value=-1, step=0.25, label="Penalty alpha, as a power of ten")
-            rows = gr.Slider(20, 400, value=100, step=20, label="Examples in the prompt")
+            strength = gr.Slider(*requests.STRENGTH, value=-1, step=0.25, label="Penalty alpha, as a power of ten")
+            rows = gr.Slider(*requests.ROWS, value=100, step=20, label="Examples in the prompt")
         said = gr.HTML()
         with gr.Row():
             coefficients = gr.Plot(label="Coefficients", elem_id="coefficients")
@@ -150,7 +130,7 @@ def _ridge_tab(worker: Worker) -> None:
 
     def run(strength: float, rows: float) -> tuple[Update, ...]:
         try:
-            reply = worker.ask("ridge", alpha=10.0**strength, rows=int(rows))
+            reply = requests.ridge(worker, strength, rows)
         except AttnfunError as failure:
             return _wrong(failure), None, None
         figures = reply["figures"]
@@ -167,26 +147,9 @@ def _ridge_tab(worker: Worker) -> None:
     )
 
 
-def _fresh(folder: str) -> str:
-    """A new folder for results; the oldest of many is removed."""
-    results = Path(folder) / "results"
-    results.mkdir(exist_ok=True)
-    old = sorted(results.iterdir(), key=lambda place: place.stat().st_mtime)
-    for place in old[: max(0, len(old) + 1 - KEPT)]:
-        rmtree(place, ignore_errors=True)
-    return mkdtemp(dir=results)
-
-
 def _drawn(figure: dict[str, Any]) -> go.Figure:
     """A figure of the worker's, with room for gradio's label."""
     return go.Figure(figure).update_layout(template="none", margin_t=72)
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"{name} must be a finite number > 0", got=repr(text)) from None
 
 
 def _right(line: str) -> str:

@@ -43,6 +43,7 @@ def launch(port: int = 7860, limits: Limits | None = None, *, show: bool = True)
                 ssr_mode=False,
                 pwa=False,
                 mcp_server=False,
+                max_file_size=0,
             )
             print(f"attnfun lab: http://127.0.0.1:{port} (on this machine only; stop it with Ctrl-C)")  # noqa: T201
             page.block_thread()

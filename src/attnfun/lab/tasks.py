@@ -11,6 +11,7 @@ import numpy as np
 
 import attnfun as af
 
+from ..deadline import TIME_LIMIT
 from ..domain import read_box
 from ..report.code import python_code
 from ..report.figures import figure, function_figures, numbers
@@ -46,9 +47,11 @@ def compiled(folder: str, formula: str, domain: str, eps: float, budget: int, **
     }
 
 
-def warmed(formula: str, domain: str, tokens: int, temperature: float) -> dict[str, Any]:
+def warmed(
+    formula: str, domain: str, tokens: int, temperature: float, time_limit: float = TIME_LIMIT
+) -> dict[str, Any]:
     """One head with so many tokens at this temperature, and its error at others. Measured, not proved."""
-    net = _head(formula, domain, tokens)
+    net = _head(formula, domain, tokens, time_limit)
     errors = [_error(net, value) for value in TEMPERATURES]
     here = _error(net, temperature)
     curve = {
@@ -104,9 +107,16 @@ TASKS = {"compiled": compiled, "warmed": warmed, "ridge": ridge}
 
 
 @lru_cache(maxsize=8)
-def _head(formula: str, domain: str, tokens: int) -> af.Compiled:
+def _head(formula: str, domain: str, tokens: int, time_limit: float) -> af.Compiled:
     """The paper's head with this many tokens, at temperature 1."""
-    return af.compile(formula, read_box(domain), construction="cross", options={"tokens": tokens}, proof=False)
+    return af.compile(
+        formula,
+        read_box(domain),
+        construction="cross",
+        options={"tokens": tokens},
+        proof=False,
+        time_limit=time_limit,
+    )
 
 
 def _at(net: af.Compiled, temperature: float) -> af.Compiled:

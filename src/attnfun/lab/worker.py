@@ -14,6 +14,8 @@ from typing import IO, Any
 from ..errors import AttnfunError
 from .limits import Limits
 
+REMEDY = "Choose a larger eps, a smaller domain, or use af.compile in Python."
+
 
 class RequestFailed(AttnfunError):
     """A request that was refused, took too long or too much memory; the message is that of the API."""
@@ -36,22 +38,40 @@ class Worker:
             child = self._running()
             line = self._exchange(child, json.dumps({"task": task, "arguments": arguments}))
             if not line:
-                self.stop()
-                raise RequestFailed(
-                    f"a request may take {self.limits.seconds:g} s and {self.limits.memory / 2**30:g} GiB; this one "
-                    "took more. Choose a larger eps, a smaller domain, or use af.compile in Python."
-                )
+                late = line is None
+                code = self.stop()
+                reason = self._too_long if late else f"the process of the lab ended without a reply (exit code {code})"
+                raise RequestFailed(f"{reason}. {REMEDY}")
             reply = json.loads(line)
+            if "ends" in reply:
+                self.stop()
+                raise RequestFailed(f"{self._too_much}. {REMEDY}")
         if "error" in reply:
             raise RequestFailed(reply["error"])
         return reply
 
-    def stop(self) -> None:
-        """End the child process."""
-        if self._child is not None:
-            self._child.kill()
-            self._child.communicate()
-            self._child = None
+    @property
+    def process(self) -> int | None:
+        """The number of the child process, if there is one."""
+        return None if self._child is None else self._child.pid
+
+    @property
+    def _too_long(self) -> str:
+        limits = self.limits
+        return f"a request may take {limits.seconds:g} s, and {limits.grace:g} s for its pictures; this one took longer"
+
+    @property
+    def _too_much(self) -> str:
+        return f"a request may take {self.limits.memory / 2**30:g} GiB of memory; this one needs more"
+
+    def stop(self) -> int | None:
+        """End the child process; its exit code, if there was one."""
+        if self._child is None:
+            return None
+        child, self._child = self._child, None
+        child.kill()
+        child.communicate()
+        return child.returncode
 
     def _running(self) -> subprocess.Popen[str]:
         if self._child is None or self._child.poll() is not None:
@@ -63,8 +83,8 @@ class Worker:
             )
         return self._child
 
-    def _exchange(self, child: subprocess.Popen[str], request: str) -> str:
-        """The reply as a line; empty if the child died or did not answer in time."""
+    def _exchange(self, child: subprocess.Popen[str], request: str) -> str | None:
+        """The reply as a line; empty if the child died, None if it did not answer in time."""
 
         def talk(into: IO[str] | None, out: IO[str] | None) -> str:
             if into is None or out is None:
@@ -74,6 +94,9 @@ class Worker:
             return out.readline()
 
         limit = self.limits.seconds + self.limits.grace
-        with contextlib.suppress(TookTooLong, OSError):
-            return self._reader.submit(talk, child.stdin, child.stdout).result(limit)
+        with contextlib.suppress(OSError):
+            try:
+                return self._reader.submit(talk, child.stdin, child.stdout).result(limit)
+            except TookTooLong:
+                return None
         return ""
