@@ -11,24 +11,15 @@ from attnfun.arithmetic.jets import variables
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
-from attnfun.proofs import Effort
+from attnfun.memory import Memory
+from attnfun.proofs import Effort, branch_and_bound
 from attnfun.targets import as_target, expression
+from clocks import Clock
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 REASON = "The time limit of"
 LATE = 60
 """Readings of the clock that are allowed after the deadline: every stage notices by itself that it is over."""
-
-
-class Clock:
-    """A clock that moves on by one second whenever it is read."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 1.0
-        return self.now
 
 
 def black(points):
@@ -166,6 +157,27 @@ def test_a_proof_stops_where_its_boxes_would_not_fit():
     assert small.certificate.proved
     assert small.certificate.effort["boxes"] < large.certificate.effort["boxes"]
     assert small.certificate.bound >= large.certificate.bound
+
+
+def test_a_proof_stopped_by_memory_says_so(monkeypatch):
+    with pytest.raises(af.ToleranceNotMet, match=r"could not be reached.*proof stopped at memory_limit=5e\+05") as miss:
+        af.compile("sin(3*x)*y", SQUARE, 0.1, construction="grid", memory_limit=5e5)
+    assert "memory_limit=5e+05" in str(miss.value.best.certificate)
+    net = af.compile("sin(3*x)*y", SQUARE, 0.3, construction="grid")
+    assert "stopped" not in str(net.certificate)
+    with pytest.raises(af.ProofFailed, match="The proof stopped at memory_limit=3e"):
+        net.certificate.recheck(effort=Effort(memory=Memory(3e4)))
+    monkeypatch.setattr(branch_and_bound, "MAX_BOXES", 10)
+    with pytest.raises(af.ProofFailed, match="boxes waiting, where 10 are allowed"):
+        net.certificate.recheck()
+
+
+def test_an_error_that_stays_is_not_explained():
+    """A peak that nothing lowers: what was seen is said, and no reason that may be wrong."""
+    peak = "sin(3*x) + (1 - (1e5*(x - 0.500013))**2)*where(0.500003 < x < 0.500023, 1, 0)"
+    with pytest.raises(af.ToleranceNotMet, match=r"largest error found hardly falls.* tokens, .* tokens\.") as miss:
+        af.compile(peak, {"x": (-1, 1)}, 0.1, construction="cross")
+    assert "float64" not in str(miss.value)
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, "1e9", np.nan, True])

@@ -40,7 +40,7 @@ LARGEST_P = 1e6
 CLOSEST = 0.02
 """No aim is closer than this fraction of the tolerance while networks stay as large as they are."""
 STALLED = 0.95
-"""If the error found falls by less than this factor from one attempt to the next, more tokens do not help."""
+"""If the error found falls by less than this factor from one attempt to the next, no further one is made."""
 
 
 @threadpool_limits.wrap(limits=1, user_api="blas")
@@ -154,7 +154,7 @@ def pursue(theorems: list[Construction], goal: Target, ask: Request) -> Compiled
                     return replace(result, alternatives=queue.alternatives(attempt))
                 queue.waiting.append(_closer(ask.eps, ask, goal, attempt, result))
             except (ToleranceNotMet, ProofFailed) as miss:
-                queue.drop(attempt, miss)
+                queue.drop(attempt, _with_last(ask, attempt, miss))
     except TimeLimitReached as late:
         raise _late(ask, queue, late) from None
     raise _best_miss(ask, goal, queue)
@@ -332,14 +332,28 @@ def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: 
     larger = last is not None and result.network.tokens > last.network.tokens
     tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
     if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
-        limits = f"it is at the limits of {ask.dtype}, or the target jumps somewhere"
-        raise _missed(ask, result, f"The error does not fall with more tokens: {limits}")
+        raise _missed(ask, result, _stalled(ask, last, result))
     aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
     try:
         ask.effort.deadline.check("planning")
         return _planned(theorem, target, ask.wish(theorem, aim), result)
     except TimeLimitReached as late:
         raise _missed(ask, result, late.reason) from None
+
+
+def _with_last(ask: Request, attempt: Attempt, miss: ToleranceNotMet | ProofFailed) -> ToleranceNotMet | ProofFailed:
+    """A miss without a network of its own, beside what the attempt before it came to."""
+    if attempt.last is None or not isinstance(miss, ToleranceNotMet) or miss.best is not None:
+        return miss
+    return _missed(ask, attempt.last, f"Aiming closer: {str(miss).rstrip('.')}")
+
+
+def _stalled(ask: Request, last: Compiled, result: Compiled) -> str:
+    """What two attempts show, and what may help. Why the error stays is not known, so nothing is said about it."""
+    before, now = (f"{each.certificate.found:.3g} with {each.network.tokens} tokens" for each in (last, result))
+    finer = "" if ask.dtype == "float64" else "use float64, "
+    remedy = f"Raise eps=, {finer}or cut the domain where the target jumps or has a narrow peak"
+    return f"The largest error found hardly falls from one network to the next: {before}, {now}. {remedy}"
 
 
 def _rounding(result: Compiled) -> float:
@@ -349,10 +363,12 @@ def _rounding(result: Compiled) -> float:
 
 
 def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
+    """The error for a tolerance that the best network misses; a proof that a limit of memory ended says so."""
+    reasons = [reason for reason in (best.certificate.stopped, remedy) if reason]
     return ToleranceNotMet(
         f"eps={ask.eps:g} could not be reached",
         got=f"{best.certificate.headline} with {best.network.tokens} tokens",
-        remedy=f"{remedy}.",
+        remedy=f"{'. '.join(reasons)}.",
         best=best,
     )
 
@@ -365,7 +381,10 @@ def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet | 
     for _, reason in queue.dropped:
         if reason is not None:
             return reason
-    return _over_budget(ask, target, min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank))
+    cheapest = min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank)
+    if cheapest.last is not None and cheapest.last.certificate.stopped:
+        return _missed(ask, cheapest.last, f"A closer network takes {cheapest.tokens} tokens: raise budget=")
+    return _over_budget(ask, target, cheapest)
 
 
 def _late(ask: Request, queue: Queue, late: TimeLimitReached) -> ToleranceNotMet:

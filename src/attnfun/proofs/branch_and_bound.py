@@ -40,7 +40,7 @@ from ..deadline import NEVER, Deadline
 from ..errors import FileFormatError, TimeLimitReached
 from ..executors import in_order
 from ..memory import UNLIMITED, Memory
-from ..network import Network
+from ..network import Attention, Network
 from ..network.storage import read, write
 from ..targets import Target
 from .boxes import PARTS, Boxes, Flags, Floats, Integers
@@ -49,8 +49,8 @@ from .problem import Problem
 
 BATCH = 4096
 """Boxes cut at a time, at least; a quarter of those waiting when they are many."""
-CHUNK, WORK = 512, 2**21
-"""Boxes that one worker does at a time, and tokens in play on all of them, at most (one box may have more)."""
+CHUNK, WORK = 512, 2**17
+"""Boxes that one worker does at a time, and scores on all of them, at most (one box may have more)."""
 COPIES = 4
 """Times that the boxes waiting are in memory while a round goes on."""
 FAR = 1000.0
@@ -93,6 +93,8 @@ class Outcome:
     """Was the target proved to be defined everywhere?"""
     worst: Interval
     """The box with the largest bound, (1, D)."""
+    stopped: str = ""
+    """The limit of memory at which boxes were cut no more though the bound was not good enough, in words."""
 
 
 class _Ledger:
@@ -193,7 +195,7 @@ def bound_error(
     """
     problem = Problem(target, network, goal if isinf(norm) else None)
     ledger, kept = _Ledger(problem, norm), _Checkpoint(checkpoint, problem, goal, norm)
-    extent, late = (target.domain.hi - target.domain.lo).ravel(), False
+    extent, late, stopped = (target.domain.hi - target.domain.lo).ravel(), False, ""
     waiting = kept.resume(ledger)
     if waiting is None:
         waiting = problem.bounded(problem.root(), 0.0)
@@ -206,11 +208,10 @@ def bound_error(
                 progress(Progress(ledger.bound(waiting), seen, ledger.boxes, len(waiting)))
             hopeless = goal is not None and isinf(norm) and seen > goal and _least_error(problem, ledger) > goal
             late = deadline.over
-            spent = (
-                late or len(waiting) > MAX_BOXES or ledger.boxes > most or not memory.holds(COPIES * waiting.numbers)
-            )
             open_ = ledger.unfinished(waiting, goal)
-            if hopeless or spent or not open_.any():
+            if hopeless or late or ledger.boxes > most or not open_.any():
+                break
+            if stopped := _no_room(waiting, memory):
                 break
             ledger.settle(waiting.take(np.flatnonzero(~open_)))
             waiting = waiting.take(np.flatnonzero(open_))
@@ -232,7 +233,16 @@ def bound_error(
     else:
         kept.drop()
     parts = {name: float(part) for name, part in zip(PARTS, ledger.parts, strict=True)}
-    return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst)
+    return Outcome(bound, parts, found, ledger.boxes, ledger.defined, ledger.worst, stopped)
+
+
+def _no_room(waiting: Boxes, memory: Memory) -> str:
+    """Why no more boxes may wait, if there are too many."""
+    if len(waiting) > MAX_BOXES:
+        return f"The proof stopped at {len(waiting)} boxes waiting, where {MAX_BOXES} are allowed"
+    if not memory.holds(COPIES * waiting.numbers):
+        return f"The proof stopped at memory_limit={memory.limit:.3g} bytes: allow more"
+    return ""
 
 
 def _least_error(problem: Problem, ledger: _Ledger) -> float:
@@ -259,7 +269,7 @@ def _in_chunks(
     Those keep what is known of the box they were cut from, which holds on them too. A single chunk is not worth
     sending: nobody could work beside it.
     """
-    parts = np.split(np.arange(len(boxes)), _cuts(boxes))
+    parts = np.split(np.arange(len(boxes)), _cuts(boxes, problem.network))
     chunks, workers = (boxes.take(part) for part in parts), executor if len(parts) > 1 else None
     done = list[Boxes]()
     with suppress(TimeLimitReached):  # within a chunk, which stays untouched
@@ -268,9 +278,13 @@ def _in_chunks(
     return bounded, boxes.take(np.arange(len(bounded), len(boxes)))
 
 
-def _cuts(boxes: Boxes) -> Integers:
-    """Where a batch is cut into chunks: by boxes, and by the tokens in play on them, which are the work."""
-    work = sum((np.diff(layer.active.offsets) for layer in boxes.focus), np.zeros(len(boxes), dtype=np.int64))  # (B,)
+def _cuts(boxes: Boxes, network: Network) -> Integers:
+    """Where a batch is cut into chunks: by boxes, and by the scores on them, which are the work."""
+    work, length, focus = np.zeros(len(boxes), dtype=np.int64), network.rows, iter(boxes.focus)  # (B,)
+    for layer in network.layers:
+        if isinstance(layer, Attention):
+            work += layer.heads * length * (next(focus).active.lengths + layer.attends_data * length)
+        length = layer.length_out(length)
     parts = np.stack([np.arange(len(boxes)) // CHUNK, np.cumsum(work) // WORK])
     return np.flatnonzero(np.diff(parts, axis=1).any(axis=0)) + 1
 

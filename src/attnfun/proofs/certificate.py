@@ -130,6 +130,8 @@ class Certificate:
     """Boxes bounded, points sampled."""
     seed: int
     claim: Claim = field(repr=False)
+    stopped: str = ""
+    """The limit of memory that ended the proof before the bound was as small as asked for, in words; not in files."""
 
     @property
     def dtype(self) -> str:
@@ -239,10 +241,11 @@ class Certificate:
         weaker = Status.weakest([again.status, self.status]) is not self.status
         if again.bound > self.bound * STATED or weaker or set(again.assumptions) - set(self.assumptions):
             effort.deadline.check("the proof")
+            changed = "The file may have been changed, or the target is another function."
             raise ProofFailed(
                 self._lost,
                 got=f"{again.bound:.6g} ({again.status.value})",
-                remedy="The file may have been changed, or the target is another function.",
+                remedy=f"{again.stopped}." if again.stopped else changed,
             )
         return again
 
@@ -296,7 +299,8 @@ class Certificate:
             f"{'largest error found' if isinf(self.norm) else f'{self._error} sampled'}: {self.found:.6g}",
         ]
         word = "note" if self.status is Status.ESTIMATED else "assumes"
-        return "\n".join(lines + [f"{word}: {line}" for line in self.assumptions])
+        lines += [f"{word}: {line}" for line in self.assumptions]
+        return "\n".join([*lines, f"note: {self.stopped}"] if self.stopped else lines)
 
 
 def _at_most(part: float, whole: float) -> bool:

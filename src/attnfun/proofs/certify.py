@@ -151,6 +151,7 @@ def _issued(
         effort={"boxes": outcome.boxes if outcome else 0, "points": search.points, "random": search.unseen},
         seed=seed,
         claim=claim,
+        stopped="" if outcome is None else outcome.stopped,
     )
     if contradiction := certificate.contradiction():
         raise SoundnessError("a certificate must not contradict itself", got=contradiction)

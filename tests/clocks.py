@@ -1,0 +1,31 @@
+"""Clocks that do not depend on how fast or how busy the machine is."""
+
+from __future__ import annotations
+
+import time
+
+from attnfun.deadline import Deadline
+
+SLOWER = 10
+"""In the tests a second of a time limit is this many seconds of computing."""
+
+
+def patient() -> float:
+    """The clock of time limits in the tests: computing of this process only, on machines a tenth as fast as usual."""
+    return time.process_time() / SLOWER
+
+
+class Clock:
+    """A clock that moves on by one second whenever it is read."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def readings(count: int) -> Deadline:
+    """A deadline that is over when its clock has been read so often: the same work on every machine."""
+    return Deadline.after(count + 0.5, Clock())
