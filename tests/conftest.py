@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 
 import attnfun as af
+from attnfun.deadline import Deadline
 from cases import CASES, Case
+from clocks import patient
 
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("steady")
@@ -21,6 +25,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(case.name))
         elif any(fixture[-1].scope == "module" for fixture in fixtures):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def time_limits_are_patient() -> Iterator[None]:
+    """Time limits that tests do not set themselves are seconds of computing, many of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Deadline.after.__func__, "__defaults__", (patient,))  # type: ignore[attr-defined]
+        yield
 
 
 @pytest.fixture(scope="session")

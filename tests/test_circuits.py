@@ -19,6 +19,7 @@ from attnfun.proofs import wiring
 from attnfun.proofs.wiring import bound_by_circuit
 from attnfun.targets.composites import Composite, OneVariable
 from attnfun.targets.expression import Expression
+from clocks import readings
 
 U, ONE = Composite.variable(), Composite.number(Interval(1.0))
 
@@ -252,7 +253,7 @@ SPIKE = "(1e6*(y - 0.4321))**2"
 )
 def test_numbers_with_one_enclosure_are_not_one_number(text, point, truth):
     try:
-        net = af.compile(text, {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="circuit", time_limit=1)
+        net = af.compile(text, {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="circuit", time_limit=readings(200))
     except af.AttnfunError:
         return
     assert abs(net(np.array(point)) - truth) <= net.certificate.bound + 1e-3

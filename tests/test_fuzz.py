@@ -28,6 +28,7 @@ from attnfun.arithmetic import Interval
 from attnfun.cli import main
 from attnfun.targets import as_target
 from attnfun.targets.operations import FUNCTIONS
+from clocks import readings
 
 LINE = {"x": (-1, 1)}
 
@@ -392,7 +393,7 @@ def test_formulas_are_read_or_refused(text):
 @given(FORMULAS)
 def test_formulas_are_compiled_or_refused(text):
     def build(text: str) -> None:
-        af.compile(text, {"x": (-1, 1), "y": (0.5, 2)}, 0.5, budget=64, time_limit=1.0)
+        af.compile(text, {"x": (-1, 1), "y": (0.5, 2)}, 0.5, budget=64, time_limit=readings(200))
 
     assert not raw(build, [text])
 
@@ -402,4 +403,4 @@ def test_formulas_are_compiled_or_refused(text):
     ["+".join(["x"] * 2000), "*".join(["x"] * 500), "sin(" * 90 + "x" + ")" * 90, "-" * 90 + "x", "x" + "**2" * 40],
 )
 def test_long_and_deep_formulas(text):
-    assert not raw(lambda text: af.compile(text, LINE, 0.5, budget=64, time_limit=1.0), [text])
+    assert not raw(lambda text: af.compile(text, LINE, 0.5, budget=64, time_limit=readings(200)), [text])

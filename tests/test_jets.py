@@ -20,7 +20,6 @@ from attnfun.arithmetic.jet_functions import UFUNCS, divide, multiply
 from attnfun.arithmetic.jets import variables
 from attnfun.arithmetic.series import SERIES, power, whole
 from attnfun.constructions import REGISTRY, Wish
-from attnfun.deadline import Deadline
 from attnfun.domain import Box, as_box
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
@@ -33,6 +32,7 @@ from attnfun.proofs.polynomials import reaches
 from attnfun.proofs.taylor import TaylorBounds
 from attnfun.targets import Expression, as_target
 from attnfun.targets.operations import sinc
+from clocks import readings
 
 KINKS = ["abs(x)", "sign(x)", "min(x, 0)", "max(0, x)", "where(x <= 0, 1, cos(x))"]
 AFTERWARDS = ["{}", "2*{}", "{}*2", "x*{}", "{}*{}", "-3*(1 - 2*{})", "sin(2*{})", "(2*{})**2", "exp({}*0.5)/(3 + x)"]
@@ -362,7 +362,7 @@ def test_a_product_too_small_for_a_float_is_not_zero(text):
     with precision():
         exact = float(evaluate(target.program, algebra_of(1, 0), point)[0][0])
     assert exact > 1e100
-    assert exact <= bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, Deadline.after(5)).bound
+    assert exact <= bound_error(target, bank_of([[0.0, 0.0]], [0.0]), None, readings(100)).bound
 
 
 @pytest.mark.parametrize("p", [1, 2, 10, 1e6])
@@ -489,7 +489,7 @@ def test_a_hidden_window_is_unknown_over_the_box_that_holds_it(text: str) -> Non
 @pytest.mark.parametrize("text", HIDDEN[::5])
 def test_a_hidden_window_is_never_proved_away(text: str) -> None:
     try:
-        net = af.compile(text, {"x": (-1, 1)}, options={"tokens": 8}, construction="spectral", time_limit=2)
+        net = af.compile(text, {"x": (-1, 1)}, options={"tokens": 8}, construction="spectral", time_limit=readings(200))
     except af.AttnfunError:
         return
     assert net.certificate.bound >= abs(net(C) - np.sin(3 * C) - 1) - 1e-9
@@ -499,7 +499,7 @@ def test_a_hidden_window_is_never_proved_away(text: str) -> None:
 def test_a_hidden_window_of_a_traced_function_is_never_proved_away(number: int) -> None:
     function = traced_windows()[number]
     try:
-        net = af.compile(function, (-1, 1), options={"tokens": 8}, construction="spectral", time_limit=2)
+        net = af.compile(function, (-1, 1), options={"tokens": 8}, construction="spectral", time_limit=readings(200))
     except af.AttnfunError:
         return
     if net.certificate.status is af.Status.PROVED:
@@ -508,7 +508,7 @@ def test_a_hidden_window_of_a_traced_function_is_never_proved_away(number: int) 
 
 @pytest.mark.parametrize("text", ["where(0.30001<x<0.30011,1000,0)", "where(sin(30*x)<0.9,0,1)"])
 def test_a_hidden_window_counts_in_the_mean(text: str) -> None:
-    net = af.compile(text, {"x": (0, 3)}, norm=1, options={"tokens": 4}, construction="grid", time_limit=2)
+    net = af.compile(text, {"x": (0, 3)}, norm=1, options={"tokens": 4}, construction="grid", time_limit=readings(200))
     points = np.linspace(0, 3, 200_001)
     values = Expression(text, Box([0], [3], ("x",))).values(points[:, None])[:, 0]
     assert net.certificate.bound >= 0.9 * 3 * float(np.abs(values - net(points)).mean())

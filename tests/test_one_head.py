@@ -13,6 +13,7 @@ from torch import nn
 import attnfun as af
 from attnfun.network.reference import run
 from cases import mix_rows, swap_and_sum
+from clocks import readings
 
 PAIR = af.Box([[-1], [-1]], [[1], [1]])
 LAYOUTS = ["packed", "position"]
@@ -25,7 +26,7 @@ def sequences(count: int = 2000) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_self_and_cross_attention_agree_but_for_the_data_tokens(layout):
     pair = [
-        af.compile(swap_and_sum, PAIR, construction=name, options={"layout": layout, "tokens": 200})
+        af.compile(swap_and_sum, PAIR, construction=name, options={"layout": layout, "tokens": 40})
         for name in ("grid", "cross")
     ]
     assert [net.network.attention[0].attends_data for net in pair] == [True, False]
@@ -109,7 +110,7 @@ def test_jumps_are_served_in_lp(p, text, names, tokens, construction):
         norm=p,
         construction=construction,
         options={"tokens": tokens},
-        time_limit=2.0,
+        time_limit=readings(800),
     )
     size = len(names)
     axes = [np.linspace(-1, 1, 200_000 if size == 1 else 700)] * size
