@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnfun.arithmetic.formats import FORMATS
 from balls import Formula, numpy_text
 
 SMOOTH = [
@@ -31,7 +32,7 @@ BINARY = ["({} + {})", "({} - {})", "({} * {})", "({} / (2 + ({})**2))", "min({}
 PARTIAL = ["({})/({})", "(1.2 + ({})**2)**({})"]
 ORDERS = ["<", "<=", ">", ">="]
 NORMS = ["inf", 1, 2, 10]
-DTYPES = ["float64", "float32", "bfloat16"]
+DTYPES = list(FORMATS)
 GENERAL = ["auto", "grid", "cross", "spectral", "circuit", "subspace", "max-affine", "two-layer", "softmax-readout"]
 """Constructions for formulas."""
 
@@ -247,7 +248,7 @@ def random_case(seed: int, number: int) -> Case:
 def _request(rng: np.random.Generator, norms: bool = True) -> tuple[str, str | float, str]:
     """(keywords, norm, dtype)."""
     norm = NORMS[int(rng.choice(4, p=[0.6, 0.16, 0.14, 0.1]))] if norms else "inf"
-    dtype = DTYPES[int(rng.choice(3, p=[0.55, 0.3, 0.15]))]
+    dtype = DTYPES[int(rng.choice(len(DTYPES), p=[0.55, 0.3, 0.07, 0.08]))]
     words = ["time_limit=LIMIT", "budget=3000"]
     if rng.random() < 0.7:
         words = [f"{10.0 ** rng.uniform(-6 if dtype == 'float64' else -2, -0.5):.2g}", "relative=True", *words]
@@ -293,7 +294,7 @@ def traced_case(rng: np.random.Generator) -> Case:
 def combined_case(rng: np.random.Generator) -> Case:
     """Sums, products and compositions of networks."""
     draw = Draw(rng, 1)
-    dtype = DTYPES[int(rng.choice(3, p=[0.6, 0.3, 0.1]))]
+    dtype = DTYPES[int(rng.choice(len(DTYPES), p=[0.6, 0.3, 0.04, 0.06]))]
     eps = float(f"{10.0 ** rng.uniform(-4 if dtype == 'float64' else -2, -1):.2g}")
     inner, other = (f"sin({draw.continuous(2)})" for _ in range(2))
     unit = Draw(rng, 1)
@@ -331,7 +332,7 @@ def declared_case(rng: np.random.Generator) -> Case:
     (a, k), (b, m) = waves
     text = f"{a!r}*sin({k!r}*x) + {b!r}*abs({m!r}*x - 0.3) + max({tent!r} - abs(x - {spot!r}), 0.0)"
     constant = 1.001 * (sum(abs(a) * k for a, k in waves) + 1)
-    dtype = DTYPES[int(rng.choice(3, p=[0.6, 0.3, 0.1]))]
+    dtype = DTYPES[int(rng.choice(len(DTYPES), p=[0.6, 0.3, 0.04, 0.06]))]
     body = numpy_text(ast.parse(text, mode="eval").body, {"x": "p"})
     construction = str(rng.choice(["auto", "grid", "cross"]))
     code = (
@@ -343,7 +344,7 @@ def declared_case(rng: np.random.Generator) -> Case:
 
 def piecewise_case(rng: np.random.Generator) -> Case:
     """Truncated linear maps, maxima of affine functions and rectifier networks, at many scales."""
-    dtype = DTYPES[int(rng.choice(3, p=[0.5, 0.4, 0.1]))]
+    dtype = DTYPES[int(rng.choice(len(DTYPES), p=[0.5, 0.4, 0.04, 0.06]))]
     size = 10.0 ** int(rng.choice([0, 0, 0, -6, 5]))
     eps, kind = (
         float(f"{size * 10.0 ** rng.uniform(-4 if dtype == 'float64' else -1.5, -0.5):.2g}"),

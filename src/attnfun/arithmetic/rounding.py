@@ -22,7 +22,7 @@ so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unn
     η_j <= ζ_j + u' t_j,     ζ_j = 1.01 (A_j + 2 (B + 1) u Ā + B ε) <= η,     u' = 1.01 u,
 
 η the same with Ā, the largest A_j, in place of A_j. (A_j: a score is a sum of products; stock attention may scale
-queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`.)
+queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`. See `score_error`.)
 
 **Lemma** [T 10.2]. Let w be the true weights of the tokens in play, y their average and `D_j >= |v_j - y|`. If their
 computed unnormalised weights are the true ones times `e^{θ_j}` with |θ_j| <= η_j, the average ŷ under the computed
@@ -32,22 +32,21 @@ weights ŵ is off by at most `Σ_j w_j (e^{η_j} - 1) D_j / r`, and `Σ_j ŵ_j D
 *Proof.* `ŷ - y = Σ_j w_j e^{θ_j} (v_j - y) / Σ_j w_j e^{θ_j}`. The denominator is at least r, and in the numerator
 `e^{θ_j}` may be replaced by `e^{θ_j} - 1`, because `Σ_j w_j (v_j - y) = 0`; `ŵ_j <= w_j e^{η_j} / r`. ∎
 
-`r = 1 - η - u' log N` will do: `e^{-η_j} >= 1 - η_j`, and the terms `u' t_j` average to at most u' log N (entropy: with
-`Z = Σ e^{-t_j} >= 1` and w_j = e^{-t_j}/Z, `Σ_j w_j t_j <= log N`). Where r <= 1/4, only `D_j <= osc` is used, osc the
-spread of all values. Let Δ be the largest average of D over the tokens in play and Γ that of `(e^{η_j} - 1) D_j` (heavy
-tokens count most, and their scores are the smaller ones). Under the computed weights, D then averages to at most
+`r = e^{-H}` will do for any H of at least the average `Σ_j w_j η_j`, because e^{-x} is convex. Let Δ be the largest
+average of D over the tokens in play and Γ that of `(e^{η_j} - 1) D_j` (heavy tokens count most, and their scores are
+the smaller ones). Under the computed weights, D then averages to at most
 
-    Δ̂ = min((Δ + Γ) / r, osc),     or osc where r <= 1/4.
+    Δ̂ = min((Δ + Γ) / r, osc).
 
 Tokens no longer in play take a share of at most τ of the real average and τ̂ of the computed one (`heads.py`), so they
 add at most (τ + τ̂) osc. Values are computed themselves: those in play are off by at most δ, all others by δ'. So the
 average of |v̂_j| over the tokens in play is at most `M = |y| + Δ̂ + δ`, over all at most `M' = M + min(τ̂, 1) (osc + δ')`.
-Of the tokens in play, K are core to the sums and the others have weights w_j with `Σ w_j (2|y| + D_j) <= σ` and
-`Σ w_j <= π`; they cost at most their sizes, `|v̂_j| + M'` each. The error is at most
+Of the tokens in play, K are core to the sums and the others have weights w_j with `Σ w_j e^{η_j} (2|y| + D_j) <= σ`
+and `Σ w_j e^{η_j} <= π`; they cost at most their sizes, `|v̂_j| + M'` each. The error is at most
 
     Γ / r + (τ + τ̂) osc                                                                (weights)
     + δ + min(τ̂, 1) δ'                                                                 (values)
-    + 1.01 (2K + 2B + 1) u M + 1.02 (σ + 2 π (M' - |y|)) e^η / r                         (sums in play)
+    + 1.01 (2K + 2B + 1) u M + 1.02 (σ + 2 π (M' - |y|)) / r                             (sums in play)
     + min(2.1 τ̂, 2.02 N u) (M' + osc + δ')                                             (sums over the others)
     + 2N tiny (1 + M' + osc + δ')                                                       (underflow),
 
@@ -57,15 +56,21 @@ more than osc.
 
 **Hypotheses.** No number overflows (`overflow.py`), `N u <= 0.005`, and what `Format.assumption` says.
 
-**bfloat16.** Kernels add in float32 but round what they store: projections, scaled queries and keys, scores, weights
-and results. Each of these costs its own unit 2⁻⁸ on top; weights rounded after normalisation no longer add up to
-one, so that rounding is charged to the sums.
+**Stored results.** Where the format that is stored (unit s) is coarser than that of sums, each number that a kernel
+stores is off by at most s times its size, and by `lost` near zero, on top:
+
+- a projection: the product, unless it is a single exact one, and the sum with the bias, if there is one;
+- a score: the score itself, which may be far smaller than its products, and once more where it is scaled inexactly;
+  scaled queries and keys;
+- a weight, before or after normalisation. Rounded after it, weights no longer add up to one, so they are charged to
+  the sum, with s M' and, near zero, `N lost` times the largest value;
+- the average.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil
 
 import numpy as np
 import numpy.typing as npt
@@ -79,8 +84,10 @@ MOST_ROUNDINGS = 0.005
 """Largest N u for which the factors 1.01 cover the products of roundings."""
 MOST_DOUBT = 50.0
 """Larger η_j are not told apart: the error is then osc."""
-STORED = 3
-"""Times a result may be rounded to the stored format on its way (product, bias, result)."""
+SCALED = 16
+"""Stock attention scales queries and keys by the fourth root of the head's size, which is at most this."""
+FINE = 1.0
+"""Larger H are not used to bound sums over tokens that are no longer in play."""
 INPUT, OWN = 0, 1
 """Positions of the two parts of an error on its last axis."""
 
@@ -96,33 +103,65 @@ def linear_error(
     used, doubles = weight != 0, (np.abs(np.frexp(weight)[0]) == 0.5) & (np.abs(weight) >= 1)  # (d, m)
     core = (whole > arithmetic.unit * whole.max(axis=-1, keepdims=True, initial=0.0)).astype(np.float64)
     active = (whole > 0).astype(np.float64)
-    inexact = active @ (used & ~doubles) > 0  # (..., m)
+    inexact, terms = active @ (used & ~doubles) > 0, active @ used  # (..., m)
     every, few = (np.maximum(part @ used + (bias != 0) - 1, 0) for part in (active, core))  # additions
     carried = np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2)  # (..., m, 2)
     total = size @ np.abs(weight) + np.abs(bias)
-    if result is not None:
-        total = np.where(every + inexact <= 1, np.minimum(total, result), total)
-    out = with_sum(carried, total, every + inexact, arithmetic)
-    rest = with_sum(carried, total, few + inexact, arithmetic)
+    least = total if result is None else np.minimum(total, result)  # bounds |x weight + bias|
+    total = np.where(every + inexact <= 1, least, total)
+    product, shifted = inexact | (terms > 1), (terms > 0) & (bias != 0)  # what is stored inexactly
+    stored = product * np.minimum(least + np.abs(bias), size @ np.abs(weight)) + shifted * least
+    out = with_sum(carried, total, every + inexact, arithmetic, stored, product * 1.0 + shifted)
+    rest = with_sum(carried, total, few + inexact, arithmetic, stored, product * 1.0 + shifted)
     rest[..., OWN] += 1.01 * ((1 - core) * whole) @ np.abs(weight)
     return np.where((rest[..., OWN] < out[..., OWN])[..., None], rest, out)
 
 
-def with_sum(error: Floats, size: Floats, roundings: Integers | Floats, arithmetic: Format) -> Floats:
-    """Add the error of so many roundings of numbers no larger than `size`, (..., m)."""
-    count = np.where(roundings > 0, roundings * arithmetic.unit + STORED * arithmetic.store, 0.0)
-    added = 1.01 * count * (size + error.sum(axis=-1)) + (roundings > 0) * (roundings + 1) * arithmetic.tiny
+def with_sum(
+    error: Floats,
+    size: Floats,
+    roundings: Integers | Floats,
+    arithmetic: Format,
+    stored: Floats | None = None,
+    times: Floats | float = 1.0,
+) -> Floats:
+    """Add the error of so many roundings of numbers no larger than `size`, (..., m).
+
+    On the way numbers are stored so many `times`, which are no larger than `stored` altogether; the result is, if
+    nothing is said.
+    """
+    before = error.sum(axis=-1)
+    added = 1.01 * roundings * arithmetic.unit * (size + before) + (roundings > 0) * (roundings + 1) * arithmetic.tiny
+    if arithmetic.store:
+        kept = (size if stored is None else stored) + times * (before + added)
+        added = added + (roundings > 0) * 1.01 * (arithmetic.store * kept + times * arithmetic.lost)
     added = np.where(roundings * arithmetic.unit > MOST_ROUNDINGS, np.inf, added)
     return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
+
+
+def score_error(
+    rounded: Floats, products: Floats, score: Floats, carried: Floats, features: Floats, scaling: int, format_: Format
+) -> Floats:
+    """How far scores are off beside what queries and keys are off: sums and scaling, and where they are stored.
+
+    `rounded` adds up the sizes of all numbers rounded in sums, `products` is Σ|q_i||k_i|, `score` bounds |Σ q_i k_i|,
+    `carried` what queries and keys are off, `features` is Σ|q_i| + |k_i|. Stored scores are relative to themselves.
+    """
+    summed = 1.01 * format_.unit * (rounded + scaling * products)
+    if not format_.store:
+        return summed
+    times = 2 if scaling else 1
+    kept = scaling * products + times * (np.minimum(score, products) + carried + summed)
+    return summed + 1.01 * (format_.store * kept + format_.lost * (times + SCALED * features))
 
 
 @dataclass(frozen=True, eq=False)
 class HeadSizes:
     """What the error of one head depends on, for each box and query token, (B, n) unless said otherwise."""
 
-    off: Floats
-    """Largest score error A_j of a token in play, the following included."""
-    own: Floats
+    doubt: Floats
+    """H, the following included."""
+    doubt_own: Floats
     """The same without errors that come from rounding the network's input."""
     tail: Floats
     """Weight of the tokens that are no longer in play, as a fraction of the others', in real arithmetic."""
@@ -171,30 +210,28 @@ def head_error(sizes: HeadSizes, column: Column, arithmetic: Format) -> Floats:
     unit, blocks, osc = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK), column.osc
     if sizes.keys * unit > MOST_ROUNDINGS:
         return np.full((*column.spread.shape, 2), np.inf)
-    entropy = 1.01 * unit * log(max(sizes.keys, 1))
 
-    def by_weights(off: Floats, drawn: Floats) -> tuple[Floats, Floats, Floats]:
-        eta = score_doubt(off, off, sizes.keys, arithmetic)
-        room = 1 - eta - entropy
-        rated = drawn / np.maximum(room, 0.25) + (sizes.tail + sizes.computed_tail) * osc
-        return np.minimum(np.where(room > 0.25, rated, osc), osc), eta, room
+    def by_weights(doubt: Floats, drawn: Floats) -> Floats:
+        return np.minimum(drawn * np.exp(doubt) + (sizes.tail + sizes.computed_tail) * osc, osc)
 
-    weights, eta, room = by_weights(sizes.off, column.drawn)
-    own, *_ = by_weights(sizes.own, column.drawn_own)
-    fine, room = room > 0.25, np.maximum(room, 0.25)
+    weights, own = by_weights(sizes.doubt, column.drawn), by_weights(sizes.doubt_own, column.drawn_own)
+    lifted, fine = np.exp(sizes.doubt), sizes.doubt < FINE  # 1 / r
     elsewhere = np.minimum(sizes.computed_tail, 1.0)
     farthest = osc + column.value_off_elsewhere
-    apart = np.where(fine, np.minimum((column.spread + column.drawn) / room, osc), osc)
+    apart = np.minimum((column.spread + column.drawn) * lifted, osc)
     largest = column.average + apart + column.value_off.sum(axis=-1)  # M
     whole = largest + elsewhere * farthest  # M'
     light = column.light + 2 * column.light_weight * (whole - column.average)
     few, all_ = (
         1.01 * unit * (2 * np.stack([sizes.core, sizes.in_play]) + 2 * blocks + 1) * largest
     )  # core only, or all
-    sums = np.where(fine, np.minimum(few + 1.02 * light * (1.01 + eta) / room**2, all_), all_)
+    sums = np.minimum(few + 1.02 * light * lifted, all_)
     every = 2.02 * sizes.keys * unit
     sums = sums + np.where(fine, np.minimum(2.1 * sizes.computed_tail, every), every) * (whole + farthest)
-    sums = sums + (STORED + 1) * 1.01 * arithmetic.store * whole
     sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + whole + farthest)
     sums = sums + elsewhere * column.value_off_elsewhere
+    if arithmetic.store:
+        sums = sums + 1.01 * (arithmetic.store * whole + sizes.keys * arithmetic.lost * (whole + farthest))  # weights
+        average = column.average + weights + sums + column.value_off.sum(axis=-1)
+        sums = sums + 1.01 * (arithmetic.store * average + arithmetic.lost)
     return np.stack([np.maximum(weights - own, 0.0), own + sums], axis=-1) + column.value_off

@@ -1,7 +1,8 @@
 """Exports as files that run where attnfun is not installed: weights in safetensors and a Python file beside them.
 
 `f.py` is one of the files in `standalone`, word for word; `f.weights.safetensors` holds the weights and what is known
-about the network. Nothing is pickled. Numbers in bfloat16 are stored as float32, which holds them exactly.
+about the network. Nothing is pickled. Numbers of formats that NumPy does not compute in
+are stored in one that holds them exactly.
 """
 
 from __future__ import annotations

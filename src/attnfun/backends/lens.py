@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import held_in
 from ..errors import InputError, MissingExtra
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import Layer
@@ -248,7 +249,7 @@ class Model:
     def sizes(self, dtype: str) -> list[Planned]:
         """Everything the model will hold, its unused embeddings and masks (a byte an entry) included."""
         rows, width, inner = len(self.tokens), len(self.features), self.heads * self.size
-        masks = -(-len(self.blocks) * rows * rows // (8 if dtype == "float64" else 4))
+        masks = -(-len(self.blocks) * rows * rows // np.dtype(held_in(dtype)).itemsize)
         each = 4 * width * inner + 3 * inner + width
         shapes: list[tuple[int, ...]] = [(len(self.blocks), each), (2 * rows + 1 + len(self.last), width), (masks,)]
         return [Planned(shape, lambda shape=shape: np.zeros(shape)) for shape in shapes]

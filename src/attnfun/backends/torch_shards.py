@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ..arithmetic.formats import held_in
 from ..errors import InputError, MissingExtra
 from ..network import Attention
 
@@ -112,7 +113,7 @@ def module(read: Callable[[int], Part], frame: Part, evaluation: Evaluation, dev
         )
     part = read(distributed.get_rank(group))
     stored = part.network.dtype
-    dtype = torch.float64 if stored == "float64" else torch.float32  # bfloat16 is held in float32, as sums are
+    dtype = getattr(torch, held_in(stored))
     length, most, layers = part.network.rows, 1, list[nn.Module]()
     for number, layer in enumerate(part.network.layers):
         if number in part.split and isinstance(layer, Attention):

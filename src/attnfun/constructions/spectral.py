@@ -28,6 +28,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS
 from ..network import Network
 from ..network.network import rounded
 from ..pieces.densities import declared, mesh_of
@@ -194,7 +195,7 @@ class _Planner:
             fits = [search.smallest(most) if self.tokens is None else search.sized(most) for search in searches]
             error = max(error for _, error in fits)
             whole = replace(piece, axes=tuple(axis for axis, _ in fits))
-            if error > aim and self.tokens is None and piece.part.rank == 1 and self.dtype != "float64":
+            if error > aim and self.tokens is None and piece.part.rank == 1 and FORMATS[self.dtype].coarse:
                 slices, finer = sliced(searches[0], self.dtype)
                 whole, error = (replace(piece, slices=slices), finer) if finer < error else (whole, error)
             yield whole, error / SHARES[piece.part.rank - 1]

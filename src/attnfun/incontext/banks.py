@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..network import Attention
+from .precision import precision_of
 from .registers import Registers
 
 Floats = npt.NDArray[np.float64]
@@ -36,10 +37,6 @@ TOP = 30.0
 POINTS = 64
 SHARPNESS = 5.4
 """β Δ² for points at distance Δ: the sharpness at which the largest error, at the ends, is least [T 4.1]."""
-LEADS = {"float64": 2.0**12, "float32": 2.0**8}
-"""Lead of a row's own copy; scores of a bank that is not odd must stay below half of it, by more than TOP."""
-STEPS = {"float64": 2.0**-10, "float32": 2.0**-6}
-"""Step h of the differences that make second derivatives."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def _pair(slope: float, value: float, curvature: float, **rest: Any) -> Bank:
 
 def softmax(classes: int, dtype: str) -> Bank:
     """One token a class; the derivative is diag(p) - p pᵀ, with eigenvalues of at most 1/2."""
-    highest = LEADS[dtype] / 4
+    highest = precision_of(dtype).lead / 4
     return Bank(np.eye(classes), np.zeros(classes), np.eye(classes), odd=False, curvature=0.5, highest=highest)
 
 
@@ -108,7 +105,7 @@ def derivatives(registers: Registers, bank: Bank, dtype: str, slopes: bool) -> A
     One head for each feature k and output l. D consists of m parts, one for each output of ψ, and in them of m parts,
     one for each l. Without slopes several outputs may share a bank of one variable.
     """
-    m, p, h = bank.slopes.shape[1], registers.size("x"), STEPS[dtype]
+    m, p, h = bank.slopes.shape[1], registers.size("x"), precision_of(dtype).step
     copies = registers.size("z") // m  # outputs that share a bank of one variable
     shifts = [(k, column) for column in range(m) for k in range(p)] if slopes else []
     heads = copies + len(shifts)
@@ -128,7 +125,7 @@ def derivatives(registers: Registers, bank: Bank, dtype: str, slopes: bool) -> A
             place = registers[registers.part("D", row, m)].start + column * p + k
             output[head, row, place] = 1 / h
             output[0, row, place] = -1 / h
-    memory = _copies(bank, LEADS[dtype])  # (T', m + 3 + m)
+    memory = _copies(bank, precision_of(dtype).lead)  # (T', m + 3 + m)
     size = m + 3
     return Attention.of(
         query=np.concatenate([query, np.zeros((heads, registers.width, 1))], axis=2),  # (H, F, m + 3)

@@ -15,20 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
-from ..arguments import as_float, flag, one_of, whole_number
+from ..arguments import as_float, flag, whole_number
 from ..backends.numpy import run
 from ..errors import InputError, shown
 from ..network import Network, storage
-from .convex import PEAKS
+from .precision import precision_of
 from .prompt import REACH, Answer, Prompt, stack
-from .readout import PRECISIONS
 from .report import Report
 
 Floats = npt.NDArray[np.float64]
-SETTLED = {"float64": 1e-6, "float32": 1e-3}
-"""Change of coefficients in the last step, relative to the largest, up to which they count as converged."""
-
-
 SMALLEST, LARGEST = 1e-50, 1e50
 """Parameters of other sizes leave the floats when they meet the data."""
 MOST_STEPS = 10**4
@@ -85,7 +80,7 @@ class Learner(BaseEstimator):
         return n_features, n_outputs or (self.y_.shape[1] if hasattr(self, "y_") else 1)
 
     def _check_parameters(self) -> None:
-        one_of("dtype", self.dtype, PRECISIONS)
+        precision_of(self.dtype)
 
 
 class InContextLearner(Learner):
@@ -149,18 +144,18 @@ class InContextLearner(Learner):
     def _check_answer(self, prompt: Prompt, answer: Answer) -> None:
         """Refuse examples that broke a bound; warn, as scikit-learn does, if the last step still changed something."""
         highest = self._highest(len(prompt.units.y))
-        found = answer.peaks.max(initial=-inf) + log(prompt.examples) / PEAKS[self.dtype][0]
+        found = answer.peaks.max(initial=-inf) + log(prompt.examples) / precision_of(self.dtype).peak[0]
         if not found <= highest:
             raise InputError(
                 f"the linear model must stay below {highest:.4g} at the examples, in every step",
                 got=f"up to {found:.4g}",
                 remedy=self._relief,
             )
-        if not answer.change <= SETTLED[self.dtype]:
+        if not answer.change <= precision_of(self.dtype).settled:
             more = "raise n_steps, " if self._steps < self._most_steps else ""
             warnings.warn(
                 f"the last of {self._steps} steps changed coefficients by {answer.change:.1e} of the largest, more "
-                f"than {SETTLED[self.dtype]:g}: {more}use a stronger penalty, or drop collinear features",
+                f"than {precision_of(self.dtype).settled:g}: {more}use a stronger penalty, or drop collinear features",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -25,22 +25,17 @@ import numpy as np
 from ..network import Layer, Network
 from .banks import Bank, derivatives
 from .layers import centre, finish, gather, in_sums, inverting, largest_inverse, multiply, predict
+from .precision import precision_of
 from .prompt import columns
-from .readout import PRECISIONS
 from .registers import Head, Move, Registers, Sum, attention, moving, products, rewrite, select, widen
-
-LEAST = {"float64": 2.0**-22, "float32": 2.0**-13}
-"""Eigenvalues, relative to c, that are inverted in full; smaller ones would not survive rounding."""
-PEAKS = {"float64": (2.0**6, 2.0**18), "float32": (2.0**4, 2.0**14)}
-"""Sharpness S of the softmax that finds the largest z, and the lead of the rows among which it looks."""
 
 
 def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: str) -> Network:
     """Newton's method."""
-    p, m, precision = n_features + intercept, bank.slopes.shape[1], PRECISIONS[dtype]
+    p, m, precision = n_features + intercept, bank.slopes.shape[1], precision_of(dtype)
     registers, given, largest = registers_for(p, bank, n_steps), columns(p, m, m), scale(p, bank)
     slopes = [_slopes(registers, bank, k) for k in range(m)]
-    top = largest_inverse(LEAST[dtype], largest)
+    top = largest_inverse(precision.least_eigenvalue, largest)
     blank: dict[str, Sum] = {name: {} for name in ("z", "q", "d", "D", "g", "H", "peak")}
     before: list[Layer] = [
         evaluate(registers, dtype, m),
@@ -48,7 +43,7 @@ def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: s
         attention([*gather(registers, precision, slopes), *highest(registers, dtype)]),
     ]
     after: list[Layer] = [
-        *inverting(registers, precision)(LEAST[dtype]),
+        *inverting(registers, precision)(precision.least_eigenvalue),
         multiply(registers, precision, {"V": 1.0}, [Move({"g": -1.0, "q": -1.0}, "w")], largest=top),
         rewrite(registers, blank, push={"peaks": "peak"}),
     ]
@@ -93,7 +88,7 @@ def _slopes(registers: Registers, bank: Bank, k: int) -> list[Move]:
 
 def highest(registers: Registers, dtype: str) -> list[Head]:
     """The largest z at an example, for each output: peak += Σ_i softmax_i(S z_i) z_i, at most log(n)/S below it."""
-    heads, (sharpness, lead) = [], PEAKS[dtype]
+    heads, (sharpness, lead) = [], precision_of(dtype).peak
     for k in range(registers.size("peak")):
         z, peak = (registers.part(name, k, registers.size("peak")) for name in ("z", "peak"))
         key = sharpness * registers.read({z: 1.0})  # (F, 1)
@@ -116,7 +111,7 @@ def descend(
     step: list[Layer] = [
         evaluate(registers, dtype, 1),
         *([derivatives(registers, bank, dtype, slopes=False)] if bank else []),
-        attention(gather(registers, PRECISIONS[dtype], [[Move(error, "g")]])),
+        attention(gather(registers, precision_of(dtype), [[Move(error, "g")]])),
         rewrite(registers, {**blank, "w": extrapolated, "last": new, "before": {"last": 1.0}}),
     ]
     layers = opening(registers, given, n_features, intercept, dtype, 1) + step * n_steps
@@ -140,12 +135,12 @@ def opening(
     layers: list[Layer] = [widen(registers, sum(given.values()))]
     layers += [centre(registers, n_features)] if intercept else []
     moves = [Move({"penalty": 1.0}, "K")] + ([Move({"x": 1.0}, "G")] if "G" in registers.places else [])
-    return [*layers, attention(gather(registers, PRECISIONS[dtype], [moves] * blocks))]
+    return [*layers, attention(gather(registers, precision_of(dtype), [moves] * blocks))]
 
 
 def evaluate(registers: Registers, dtype: str, blocks: int) -> Layer:
     """The linear model at all points, and the gradient of the penalty, in one layer."""
-    precision = PRECISIONS[dtype]
+    precision = precision_of(dtype)
     points = predict(registers, precision, values(registers, "w", blocks))
     pull = in_sums(registers, [Move({"w": 1.0}, "q")])
     return attention([*points, *products(registers, precision, {"K": 1.0}, {"e": 1.0}, "state", pull, largest=2.0)])
@@ -159,6 +154,6 @@ def values(registers: Registers, w: str, blocks: int) -> list[list[Move]]:
 def closing(registers: Registers, layers: list[Layer], dtype: str, w: str, before: str = "last") -> Network:
     """Predictions with the coefficients `w`, and what is put out."""
     blocks = registers.size("e") // registers.size("x")
-    heads = predict(registers, PRECISIONS[dtype], values(registers, w, blocks))
+    heads = predict(registers, precision_of(dtype), values(registers, w, blocks))
     watched = [name for name in ("peaks",) if name in registers.places]
     return finish([*layers, attention(heads), select(registers, "z", "x", before, w, *watched)], dtype)

@@ -35,10 +35,10 @@ import numpy.typing as npt
 from ..backends import prompts
 from ..network import Attention, Network
 from . import convex, sparse
-from .banks import LEADS, STEPS, Bank
+from .banks import Bank
 from .layers import DOUBLINGS, LOW, largest_inverse, stretches
+from .precision import precision_of
 from .prompt import REACH, Prompt, columns
-from .readout import PRECISIONS
 from .registers import Registers
 from .report import Errors, Iterate, Report, norm
 
@@ -89,7 +89,7 @@ class Examples:
     @cached_property
     def rough(self) -> float:
         """Error of centring: of a mean over n rows, in any order."""
-        return float(np.abs(self.data[:, self.place["x"]]).max()) * (len(self.data) + 8) * PRECISIONS[self.dtype].unit
+        return float(np.abs(self.data[:, self.place["x"]]).max()) * (len(self.data) + 8) * precision_of(self.dtype).unit
 
     @cached_property
     def count(self) -> int:
@@ -99,12 +99,12 @@ class Examples:
     @cached_property
     def over_rows(self) -> Errors:
         """Errors of sums over all rows."""
-        return Errors(PRECISIONS[self.dtype], len(self.state), len(self.prompt.rows))
+        return Errors(precision_of(self.dtype), len(self.state), len(self.prompt.rows))
 
     @cached_property
     def over_state(self) -> Errors:
         """Errors of sums over state rows."""
-        return Errors(PRECISIONS[self.dtype], len(self.state), 2 * len(self.state))
+        return Errors(precision_of(self.dtype), len(self.state), 2 * len(self.state))
 
     def mean(self, values: Array, error: Array | float = 0.0) -> tuple[Array, Array]:
         """mean_i x_i values_i, (p, v), and a bound on the error of the network's, for values that err by `error`."""
@@ -152,7 +152,7 @@ class Newton:
         """One Newton step, and the bound."""
         some, bank = self.examples, self.bank
         p, m, c = some.X.shape[1], some.Y.shape[1], convex.scale(some.X.shape[1], bank)
-        W, least = w.reshape(m, p).T, convex.LEAST[some.dtype]
+        W, least = w.reshape(m, p).T, precision_of(some.dtype).least_eigenvalue
         g, Eg = (np.concatenate(parts) for parts in zip(*(gradient(some, bank, W, k) for k in range(m)), strict=True))
         K, EK = some.penalty()
         if V is None:
@@ -182,7 +182,8 @@ def gradient(some: Examples, bank: Bank | None, W: Array, k: int) -> tuple[Array
     if bank is None:
         return some.mean(z - Y, Ez)
     asked, u = z - Y if bank.residual else z, some.over_rows.precision.unit
-    scores = np.abs(asked) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * LEADS[some.dtype] * (not bank.odd)
+    lead = 0.0 if bank.odd else precision_of(some.dtype).lead
+    scores = np.abs(asked) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead
     theta = (len(bank.slopes) + bank.slopes.shape[1] + 12) * u * (2 + scores.max(axis=1))  # (n,)
     lipschitz = bank.curvature * np.sqrt(np.square(Ez).sum(axis=1))  # (n,)
     Ed = lipschitz + (2 * theta * bank.sizes(asked)[:, k]).astype(np.float64)
@@ -192,7 +193,7 @@ def gradient(some: Examples, bank: Bank | None, W: Array, k: int) -> tuple[Array
 
 def curvature(some: Examples, bank: Bank, W: Array) -> Array:
     """H, (P, P), by the differences that the network takes."""
-    z, h = some.X @ W - (some.Y if bank.residual else 0.0), STEPS[some.dtype]
+    z, h = some.X @ W - (some.Y if bank.residual else 0.0), precision_of(some.dtype).step
     plain, rows = bank(z), list[Array]()  # (n, m)
     for output in range(z.shape[1]):
         for feature in range(some.X.shape[1]):
@@ -250,7 +251,7 @@ class Lasso:
         q, Eq = product(errors, G, EG, w, 2.0)
         a, Ea = mu * w + b - q, Eb + Eq + 8 * u * (np.abs(w) + np.abs(b) + np.abs(q)).astype(np.float64)
         active = np.abs(a) >= alpha  # (P, 1)
-        sure = (np.abs(np.abs(a) - alpha) > Ea + 2 * 745 / sparse.SHARPNESS[some.dtype][0]) | (alpha == 0)
+        sure = (np.abs(np.abs(a) - alpha) > Ea + 2 * 745 / precision_of(some.dtype).gate[0]) | (alpha == 0)
         v = np.where(active, w, 0.0)
         Ev = 16 * u * np.abs(v).astype(np.float64)
         t, Et = product(errors, G, EG, v, 2.0)

@@ -18,7 +18,7 @@ from ..backends.numpy import run
 from ..network import Network
 from .base import Learner, check_number
 from .layers import finish
-from .readout import PRECISIONS
+from .precision import precision_of
 from .registers import Head, Move, Registers, attention, moving, select, widen
 from .report import Iterate, Report, norm
 
@@ -91,7 +91,7 @@ class KernelRegression(MultiOutputMixin, RegressorMixin, Learner):
         2 (n + 8) u for sums in any order, times the average of |y|.
         """
         check_is_fitted(self, "y_")
-        rows, u = self.prompt(self.X_, self.y_, self.X_), PRECISIONS[self.dtype].unit
+        rows, u = self.prompt(self.X_, self.y_, self.X_), precision_of(self.dtype).unit
         held = run(self.network(), rows[None])[0, len(self.X_) :].astype(np.longdouble)
         place = Registers(**_columns(self.X_.shape[1], self.y_.shape[1]))
         X = rows[: len(self.X_), place["x"]].astype(np.longdouble)  # (n, d)

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
+from .precision import Precision
 from .prompt import REACH
-from .readout import Precision
 from .registers import MASK, Head, Move, Registers, Sum, attention, moving, products
 
 

@@ -14,21 +14,17 @@ from __future__ import annotations
 
 from ..network import Layer, Network
 from .layers import centre, double, finish, gather, multiply, predict
+from .precision import precision_of
 from .prompt import columns
-from .readout import PRECISIONS
 from .registers import Move, Registers, attention, rewrite, select, widen
 
 REFINEMENTS = 3
 """Uses of the inverse."""
-STEPS = {"float64": 28, "float32": 16}
-"""Doublings by default."""
-MOST_STEPS = {"float64": 40, "float32": 20}
-"""More are refused: V doubles with every step and the rounding of its products with it, until nothing else is left."""
 
 
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
     """The network for prompts of `n_features` columns of X and `n_outputs` columns of y."""
-    precision, p, m = PRECISIONS[dtype], n_features + intercept, n_outputs
+    precision, p, m = precision_of(dtype), n_features + intercept, n_outputs
     registers = registers_for(p, m)
     largest = 2.0 * p  # the trace of G: mean squares are at most 1 in the prompt's units, and so are penalties
     sums = [Move({"x": 1.0, "penalty": 1.0}, "G"), Move({"y": 1.0}, "b")]
@@ -52,7 +48,7 @@ def registers_for(p: int, m: int) -> Registers:
 
 def solve(registers: Registers, n_steps: int, largest: float, dtype: str) -> list[Layer]:
     """w = V b, refined."""
-    precision = PRECISIONS[dtype]
+    precision = precision_of(dtype)
     top = 2.0**n_steps / largest  # bounds the entries of V
     layers: list[Layer] = []
     for use in range(REFINEMENTS):

@@ -11,6 +11,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from ..network import Network
 from . import exact, least_squares, sparse
 from .base import InContextLearner, check_number
+from .precision import precision_of
 from .prompt import Prompt, write
 from .report import Report, report
 
@@ -45,11 +46,11 @@ class LinearRegression(InContextRegressor):
 
     @property
     def _default_steps(self) -> int:
-        return least_squares.STEPS[self.dtype]
+        return precision_of(self.dtype).doublings
 
     @property
     def _most_steps(self) -> int:
-        return least_squares.MOST_STEPS[self.dtype]
+        return precision_of(self.dtype).most_doublings
 
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
         return least_squares.network(n_features, n_outputs, self.fit_intercept, n_steps, self.dtype)

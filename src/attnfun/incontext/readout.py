@@ -25,31 +25,11 @@ is zero for 0 < j < H. So the error is at most μ Σ_{j≥H} |Σ_h a_h h^2j| c_j
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import acosh, factorial, inf, prod, sinh
 
 TERMS = 40
 """Terms of the series; what follows them is bounded by a geometric series."""
-
-
-@dataclass(frozen=True)
-class Precision:
-    """How finely scores are scaled in one arithmetic: small scores truncate less, large ones round less."""
-
-    heads: int
-    reach: float
-    """Largest score of a read-out between state rows."""
-    data_reach: float
-    """Largest score of a read-out that involves examples, met only at the most outlying ones."""
-    unit: float
-    """Unit roundoff."""
-
-
-PRECISIONS = {
-    "float64": Precision(heads=4, reach=2.0**-6, data_reach=2.0**-5, unit=2.0**-53),
-    "float32": Precision(heads=4, reach=2.0**-3, data_reach=2.0**-1, unit=2.0**-24),
-}
 
 
 def richardson(heads: int) -> list[Fraction]:

@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..network import Affine, Attention
-from .readout import Precision, richardson
+from .precision import Precision
+from .readout import richardson
 
 Floats = npt.NDArray[np.float64]
 Sum = Mapping[str, float]

@@ -31,8 +31,9 @@ import numpy.typing as npt
 from ..backends import prompts
 from ..network import Attention, Network
 from .least_squares import REFINEMENTS, registers_for
+from .precision import Precision, precision_of
 from .prompt import REACH, Prompt
-from .readout import PRECISIONS, Precision, richardson, truncation
+from .readout import richardson, truncation
 from .registers import Registers
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def operator_norm(A: Array) -> float:
 @np.errstate(over="ignore", invalid="ignore")  # hopeless bounds are infinite
 def report(network: Network, prompt: Prompt) -> Report:
     """Run a network of `least_squares.py` layer by layer beside the exact algorithm. Cost: that of a forward pass."""
-    p, m, precision = prompt.features, len(prompt.units.y), PRECISIONS[network.dtype]
+    p, m, precision = prompt.features, len(prompt.units.y), precision_of(network.dtype)
     place, u, found = registers_for(p, m), precision.unit, list[Iterate]()
     walk = states(network, prompt, place)
     errors, sums = Errors(precision, p, 2 * p), Errors(precision, p, len(prompt.rows))

@@ -30,28 +30,26 @@ import numpy as np
 from ..network import Attention, Layer, Network
 from .convex import closing
 from .layers import centre, gather, inverting, largest_inverse, multiply
+from .precision import precision_of
 from .prompt import columns
-from .readout import PRECISIONS
 from .registers import Head, Move, Registers, Sum, attention, moving, rewrite, widen
 
-WEIGHTS = {"float64": (-2.0, -18.0), "float32": (-2.0, -6.0)}
-"""Base-two logarithms of the first and the last μ; mean squares of the features are about 1."""
+FIRST = -2.0
+"""Base-two logarithm of the first μ; mean squares of the features are about 1."""
 RESTS = 2
 """Steps at the end with the last μ."""
-SHARPNESS = {"float64": (2.0**36, 2.0**46), "float32": (2.0**12, 2.0**22)}
-"""R, and the lead of a row's own score over those of other rows."""
 
 
 def weights(n_steps: int, dtype: str) -> list[float]:
     """μ for each step."""
-    first, last = WEIGHTS[dtype]
-    falling = np.linspace(first, last, max(1, n_steps - RESTS))
+    last = precision_of(dtype).least_weight
+    falling = np.linspace(FIRST, last, max(1, n_steps - RESTS))
     return np.exp2(np.append(falling, np.full(RESTS, last)))[:n_steps].tolist()
 
 
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:
     """The network for prompts of `n_features` columns of X and `n_outputs` columns of y."""
-    precision, p, m = PRECISIONS[dtype], n_features + intercept, n_outputs
+    precision, p, m = precision_of(dtype), n_features + intercept, n_outputs
     given, registers = columns(p, m, m), registers_for(p, m)
     largest = p + 1.0  # the trace of G, and μ
     sums = [
@@ -91,7 +89,7 @@ def registers_for(p: int, m: int) -> Registers:
 
 def gate(registers: Registers, a: Sum, moves: list[Move], dtype: str, beside: Move | None = None) -> Attention:
     """Move registers within state rows where |a| is above the threshold; `beside` is taken off above, added below."""
-    sharpness, lead = SHARPNESS[dtype]
+    sharpness, lead = precision_of(dtype).gate
     count = registers.size("e")
     heads = []
     for side in (1.0, -1.0):

@@ -24,11 +24,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-UNIT = 2.0**-53
-FLUSHED = 2.0**-1020
+UNIT = FORMATS["float64"].unit
+FLUSHED = FORMATS["float64"].tiny
 """Masses that the rounding model allows to vanish from float64 sums."""
 ENTRIES = 2**21
 """Numbers in the largest temporary array."""

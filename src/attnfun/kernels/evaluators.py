@@ -70,7 +70,7 @@ class Evaluator:
 
         def work(start: int) -> None:
             block = np.ascontiguousarray(X[start : start + rows], dtype=np.float64)
-            out[start : start + rows] = run(block if self.dtype == "float64" else round_to(block, self.network.dtype))
+            out[start : start + rows] = run(round_to(block, self.network.dtype))
 
         starts, threads = range(0, len(X), rows), min(processors(), len(X) // LEAST_SHARE)
         if threads < 2:

@@ -15,6 +15,7 @@ from math import expm1, prod
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS
 from .axes import FLUSHED, UNIT, Axis
 from .banks import MANY_LANES, Bank, Listed, Product, Stream, Tokens, spread_of
 from .trees import Tree
@@ -25,6 +26,8 @@ SMALL = 32
 """Banks of so few tokens are asked as a whole."""
 WORTH = 0.4
 """Windows on a line are worth it if they hold less than this share of the tokens."""
+NARROW = FORMATS["float32"]
+"""In which large banks may hold their values."""
 LARGEST_TAIL = 2.0**-10
 """More than this share of the mass is never dropped."""
 GUARD = 16
@@ -102,7 +105,7 @@ def _windowed(
     osc, most = spread_of(values), float(np.abs(values).max(initial=0.0))
     steepest = np.array([np.abs(column).max() for column in slopes])
     doubt = off + _score_doubt(np.concatenate(offsets), steepest, reach)
-    narrowing = 1.01 * 2.0**-24 * most + 2.0**-149
+    narrowing = 1.01 * NARROW.grain * most + NARROW.least
     narrow = len(values) >= MANY and narrowing <= 0.75 * room
     left = 0.875 * room - expm1(2 * min(doubt, 1.0)) * osc - narrow * narrowing
     tail = min(left / max(1.1 * osc * len(slopes), 1e-300), LARGEST_TAIL)
@@ -112,7 +115,7 @@ def _windowed(
     widths = [axis.width for axis in axes]
     if _sums_error(prod(widths[:-1]) + 2 * (sum(widths) + MANY_LANES) + 2 * len(slopes), most) > room / 8:
         return None
-    return Product.of(axes, values.astype(np.float32) if narrow else values)
+    return Product.of(axes, values.astype(NARROW.name) if narrow else values)
 
 
 def _sums_error(terms: int, most: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arithmetic.formats import DTYPES, round_to
+from ..arithmetic.formats import DTYPES, FORMATS, round_to
 from ..errors import InputError
 from .layers import Affine, Attention, FactoredAttention, Layer
 
@@ -132,7 +132,7 @@ def on_each_token(network: Network, length: int | None) -> Network:
 
 def rounded(layer: Layer, dtype: str) -> Layer:
     """The layer with every weight rounded to `dtype`; a weight that overflows is an error."""
-    if dtype == "float64":
+    if not FORMATS[dtype].coarse:
         return layer
     changed: dict[str, Any] = {}
     for field in fields(layer):

@@ -12,7 +12,7 @@ from ..arithmetic.formats import FORMATS, round_to
 from ..deadline import NEVER, Deadline
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
-from .rounding import COSTS
+from .rounding import levelled
 from .singularities import Line
 from .solve import NOISE, solved
 from .tokens import Tokens
@@ -84,6 +84,10 @@ class Axis:
         tokens = Tokens(round_to(self.tokens.slopes, dtype), np.round(self.tokens.offsets / quantum) * quantum)
         return replace(self, tokens=tokens, origin=float(round_to(self.origin, dtype)))
 
+    def levelled(self) -> Axis:
+        """The same weights, scores as small as can be where they matter."""
+        return replace(self, tokens=levelled(self.tokens, (self.samples - self.origin)[:, None]))
+
     def thinned(self, count: int) -> Axis:
         """The same axis with fewer samples, all of them equal."""
         return replace(self, samples=self.mesh.points(count), emphasis=np.ones(1))
@@ -92,10 +96,6 @@ class Axis:
         """Weights at points of the line, (S,) -> (S, N)."""
         return self.tokens.weights((points - self.origin)[:, None])
 
-    def roundings(self, points: Floats) -> Floats:
-        """About how many units of roundoff scores are off, (S,) -> (S, N)."""
-        return self.tokens.roundings((points - self.origin)[:, None])
-
     def solved(self, data: Floats) -> Floats:
         """Values of the tokens (N, C) for data at the samples (S, C)."""
         return solved(self.weights(self.samples), data, self.ridge, self.emphasis)
@@ -103,6 +103,8 @@ class Axis:
 
 def representable(axes: tuple[Axis, ...], dtype: str) -> tuple[Axis, ...]:
     """Axes whose keys are numbers of `dtype`, sums of offsets included, so that the softmax factors exactly."""
+    if FORMATS[dtype].store:
+        axes = tuple(axis.levelled() for axis in axes)
     largest = sum(float(np.abs(axis.tokens.offsets).max()) for axis in axes)
     quantum = 2.0 ** (np.ceil(np.log2(max(largest, 1e-300))) + 1 - FORMATS[dtype].bits)
     return tuple(axis.rounded(dtype, quantum) for axis in axes)
@@ -128,7 +130,7 @@ class Search:
         Samples may be emphasised only if the line is `alone`, not an axis of a product. After the deadline nothing new
         is begun: the best so far is the result.
         """
-        self.line, self.mesh, self.aim, self.costs = line, mesh, aim, COSTS[dtype]
+        self.line, self.mesh, self.aim, self.format = line, mesh, aim, FORMATS[dtype]
         self.least_ridge, self.alone, self.care, self.deadline = least_ridge, alone, care, deadline
         self.origin = mesh.origin
         self.points = mesh.points(FEWEST_POINTS)
@@ -257,7 +259,7 @@ class Search:
         points = (points - self.origin)[:, None]
         values = values @ self.essence(values)
         level = np.array([self.mesh.level - self.origin])
-        return Task(points[::2], values[::2], points[1::2], values[1::2], self.ridge(tokens), self.costs, level)
+        return Task(points[::2], values[::2], points[1::2], values[1::2], self.ridge(tokens), self.format, level)
 
     def sampled(self, count: int) -> tuple[Floats, Floats]:
         """At least so many nested points (S,) and values there (S, C); no point is sampled twice."""
@@ -280,4 +282,4 @@ class Search:
     def ridge(self, tokens: Tokens) -> float:
         """The penalty on values: what the deployed arithmetic asks for, or what costs nothing."""
         logit = float(np.abs(tokens.offsets).max() + 1)
-        return max(NOISE * self.costs.unit * logit / np.sqrt(tokens.size), self.least_ridge)
+        return max(NOISE * self.format.grain * logit / np.sqrt(tokens.size), self.least_ridge)

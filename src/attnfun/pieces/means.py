@@ -34,6 +34,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS
 from ..arithmetic.norms import mean
 from ..targets import Target
 from .grids import Grid
@@ -131,7 +132,7 @@ class Modulus:
 
     def _level(self, axis: int, fraction: Floats | float) -> Floats:
         """Log-log interpolation; below the finest scale with the exponent of the last four, at most 1."""
-        levels = np.maximum(self.levels[axis], np.finfo(np.float64).tiny)
+        levels = np.maximum(self.levels[axis], FORMATS["float64"].normal)
         exponent = np.clip(np.log(levels[3] / levels[0]) / np.log(self.scales[3] / self.scales[0]), 0.05, 1.0)
         inner = np.exp(np.interp(np.log(fraction), np.log(self.scales), np.log(levels)))
         return np.where(fraction < self.scales[0], levels[0] * (fraction / self.scales[0]) ** exponent, inner)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval
+from ..arithmetic.directed import ULP
 from ..arithmetic.jets import variables
 from ..targets import Target, Unanswerable
 
@@ -77,7 +78,7 @@ def _groups(target: Target, visible: float) -> list[list[int]]:
     before = target.values(x)
     moved = [_with(x, y, [i]) for i in range(size)]
     alone = [target.values(rows) for rows in moved]
-    noise = 64 * np.finfo(float).eps * max(float(np.abs(values).max()) for values in [before, *alone])
+    noise = 64 * ULP * max(float(np.abs(values).max()) for values in [before, *alone])
     label = list(range(size))
     for i in range(size):
         for j in range(i):
@@ -149,4 +150,4 @@ def _agree(target: Target, part: Part, line: Part, visible: float) -> bool:
     """Do two descriptions of one summand agree at random points?"""
     rows = target.domain.sample(PAIRS, np.random.default_rng(3))
     first, second = (each.values(target, rows @ each.project.T) for each in (part, line))
-    return bool(np.abs(first - second).max() <= visible + 256 * np.finfo(float).eps * np.abs(first).max())
+    return bool(np.abs(first - second).max() <= visible + 256 * ULP * np.abs(first).max())

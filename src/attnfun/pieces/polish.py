@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import Format
 from ..deadline import NEVER, Deadline
 from .least_squares import least_squares
-from .rounding import Costs
+from .rounding import rounding_cost
 from .solve import Solution, solved
 from .tokens import Tokens
 
@@ -51,8 +52,8 @@ class Task:
     checks: Floats  # (R, r)
     at_checks: Floats  # (R, C)
     ridge: float
-    costs: Costs
-    """Of rounding in the deployed arithmetic."""
+    format: Format
+    """The deployed arithmetic."""
     level: Floats  # (r,), where slopes are zero on average
     emphasis: Floats = field(default_factory=lambda: np.ones(1))  # (S,) or (1,), mean 1
 
@@ -62,7 +63,7 @@ class Task:
         values = solved(weights, self.data, self.ridge, self.emphasis)
         output = weights @ values  # (S, C)
         at_samples = np.abs(output - self.data).max(axis=1)
-        rounding = float(self.costs.of(weights, tokens.roundings(self.samples), values).max())
+        rounding = float(rounding_cost(tokens, self.samples, weights, values, self.format).max())
         beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
         return Fit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
 

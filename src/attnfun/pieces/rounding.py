@@ -2,44 +2,65 @@
 
 A weight is off by as many units of roundoff as its score's roundings and its exponential add up to; the output then
 moves by the average of that times the distance of the values from it; and each token whose weight can be seen costs two
-roundings of sums.
+roundings of sums. Where a coarser format is stored, only what is stored counts: coordinates, scores, weights, results.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import Format
+from .tokens import Tokens
+
 Floats = npt.NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Costs:
-    """Roundings that count in one arithmetic, in its unit."""
-
-    unit: float
-    exponential: float
-    score: float
-    """For each unit of a score's roundings."""
-    term: float
-    """For each token of a sum."""
-    result: float
-
-    def of(self, weights: Floats, roundings: Floats, values: Floats) -> Floats:
-        """Expected errors (S,) of heads with weights (S, N), roundings of scores (S, N), values (N, C); O(S N C)."""
-        heavy = weights > self.unit
-        moved = weights * (self.exponential + self.score * roundings)  # (S, N)
-        output = weights @ values  # (S, C)
-        apart = [np.abs(v - y[:, None]) for v, y in zip(values.T, output.T, strict=True)]  # C of (S, N)
-        drawn = np.stack([(moved * far).sum(axis=1) for far in apart]).max(axis=0)  # (S,)
-        size = np.abs(output).max(axis=1) + np.stack([(weights * far).sum(axis=1) for far in apart]).max(axis=0)
-        return self.unit * (drawn + (self.term * heavy.sum(axis=1) + self.result) * size)
+RESULT = 3
+"""Roundings of a result: a reciprocal, a product, and one to spare; or weights, the average and one to spare."""
 
 
-COSTS = {
-    "float64": Costs(2.0**-53, exponential=16, score=1, term=2, result=3),
-    "float32": Costs(2.0**-24, exponential=40, score=1, term=2, result=3),
-    "bfloat16": Costs(2.0**-8, exponential=0, score=3, term=0, result=5),
-}
+def rounding_cost(tokens: Tokens, points: Floats, weights: Floats, values: Floats, format_: Format) -> Floats:
+    """Expected errors (S,) of a head at points (S, r), with weights (S, N) there and values (N, C); O(S N C)."""
+    unit = format_.grain
+    moved = weights * (
+        _stored(tokens, points, weights) if format_.store else _summed(tokens, points, format_)
+    )  # (S, N)
+    output = weights @ values  # (S, C)
+    apart = [np.abs(v - y[:, None]) for v, y in zip(values.T, output.T, strict=True)]  # C of (S, N)
+    drawn = np.stack([(moved * far).sum(axis=1) for far in apart]).max(axis=0)  # (S,)
+    size = np.abs(output).max(axis=1) + np.stack([(weights * far).sum(axis=1) for far in apart]).max(axis=0)
+    sums = 0 if format_.store else 2 * (weights > unit).sum(axis=1)
+    return unit * (drawn + (sums + RESULT) * size)
+
+
+def _summed(tokens: Tokens, points: Floats, format_: Format) -> Floats:
+    """Units of roundoff that weights are off by sums, (S, N).
+
+    The coordinate, the product and the sum round `a u`; the offset only the sum.
+    """
+    return format_.exp_units + 3 * np.abs(points) @ np.abs(tokens.slopes.T) + np.abs(tokens.offsets)
+
+
+def _stored(tokens: Tokens, points: Floats, weights: Floats) -> Floats:
+    """The same where scores and coordinates are stored, (S, N).
+
+    A rounded coordinate moves all scores together, but for the differences of their slopes. Scores are levelled
+    (`levelled`).
+    """
+    scores, mean = tokens.scores(points), weights @ tokens.slopes  # (S, N), (S, r)
+    level = _level(scores.max(axis=1))
+    by_coordinates = np.abs(tokens.slopes - mean[:, None]) @ np.abs(points)[..., None]  # (S, N, 1)
+    return np.abs(scores - level) + by_coordinates[..., 0]
+
+
+def _level(largest: Floats) -> float:
+    """The middle of the largest scores (S,) at all points."""
+    return (float(largest.max()) + float(largest.min())) / 2
+
+
+def levelled(tokens: Tokens, points: Floats) -> Tokens:
+    """The same weights, with scores that are as small as a common constant makes them where they matter, (S, r).
+
+    A stored score is off by a share of its own size. The largest score of a point matters most there.
+    """
+    return Tokens(tokens.slopes, tokens.offsets - _level(tokens.scores(points).max(axis=1)))

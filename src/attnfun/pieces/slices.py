@@ -19,9 +19,10 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS, Format
 from .lines import Axis, Search, representable
 from .potentials import Mesh
-from .rounding import COSTS, Costs
+from .rounding import rounding_cost
 from .solve import solved
 
 Floats = npt.NDArray[np.float64]
@@ -92,22 +93,22 @@ def _of(search: Search, heads: int, size: int, shape: Shape, dtype: str) -> tupl
     for low, high in pairwise(cuts):
         mesh = Mesh.of(search.mesh.dense, float(low), float(high))
         tokens = mesh.tokens(size, shape.gamma, shape.ghosts)
-        axis = Axis(mesh, tokens, mesh.origin, RIDGE * COSTS[dtype].unit, points[::2], np.ones(1))
+        axis = Axis(mesh, tokens, mesh.origin, RIDGE * FORMATS[dtype].grain, points[::2], np.ones(1))
         axes += representable((axis,), dtype)
     slices = Slices(tuple(axes), (values.max(axis=0) + values.min(axis=0)) / 2, shape.closed)
-    return slices, float((_errors(slices, points, values, COSTS[dtype])).max())
+    return slices, float(_errors(slices, points, values, FORMATS[dtype]).max())
 
 
-def _errors(slices: Slices, points: Floats, values: Floats, costs: Costs) -> Floats:
+def _errors(slices: Slices, points: Floats, values: Floats, format_: Format) -> Floats:
     """Errors at points (S,), with what rounding the input, the heads and their sum may add."""
     outputs, rounding = [], 0.0
     for axis, own in zip(slices.axes, slices.solved(values[::2]), strict=True):
         weights = axis.weights(points)
         outputs.append(weights @ own)
-        rounding = rounding + costs.of(weights, axis.roundings(points), own)
+        rounding = rounding + rounding_cost(axis.tokens, (points - axis.origin)[:, None], weights, own, format_)
     sizes = np.abs(np.stack(outputs)).max(axis=2)  # (H, S)
     total = sizes.sum(axis=0) + np.abs(slices.constant).max()
-    added = costs.unit * (sizes > costs.unit * sizes.max(axis=0)).sum(axis=0) * total
+    added = format_.grain * (sizes > format_.grain * sizes.max(axis=0)).sum(axis=0) * total
     slopes = np.abs(np.gradient(values, points, axis=0)).max(axis=1)
-    moved = costs.unit * np.abs(points) * slopes
+    moved = format_.grain * np.abs(points) * slopes
     return np.abs(sum(outputs, slices.constant) - values).max(axis=1) + rounding + added + moved

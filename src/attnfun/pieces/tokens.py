@@ -42,13 +42,6 @@ class Tokens:
         """(S, r) -> (S, N)."""
         return points @ self.slopes.T + self.offsets
 
-    def roundings(self, points: Floats) -> Floats:
-        """About how many units of roundoff scores are off, (S, r) -> (S, N).
-
-        The coordinate, the product and the sum round `a u`; the offset only the sum.
-        """
-        return 3 * np.abs(points) @ np.abs(self.slopes.T) + np.abs(self.offsets)
-
     def weights(self, points: Floats) -> Floats:
         """Softmax of the scores, (S, r) -> (S, N)."""
         scores = self.scores(points)

@@ -45,7 +45,7 @@ class Encloser:
 
     def moved(self, boxes: Interval) -> Floats:
         """How far rounding to the network's dtype moves a point."""
-        return self.arithmetic.grain * boxes.magnitude + self.arithmetic.tiny
+        return self.arithmetic.grain * boxes.magnitude + self.arithmetic.lost
 
     def start(self) -> tuple[Focus, ...]:
         """The focus of a single box that nothing is known about: all tokens in play."""
@@ -85,7 +85,7 @@ def _tail_aim(network: Network, goal: float | None) -> float:
     What comes behind the head magnifies it, by a known factor only if that is affine; and in coarse arithmetic the
     weights of dropped tokens may be far from their real ones.
     """
-    if goal is None or not network.is_shallow or network.dtype != "float64":
+    if goal is None or not network.is_shallow or FORMATS[network.dtype].coarse:
         return 0.0
     factor, seen = 1.0, False
     for layer in network.layers:
@@ -124,6 +124,7 @@ def _(layer: Affine, region: Region, arithmetic: Format) -> Region:
     )
     if not exact:
         error = with_sum(error, flat.magnitude @ size, np.array(len(layer.right) + 2), arithmetic)
+        error[..., OWN] += arithmetic.lost * flat.magnitude.sum(axis=1, keepdims=True)  # weights near zero
     shape = (len(tokens), *layer.constant.shape)
     return Region(out.reshape(shape), points, error.reshape(*shape, 2))
 
@@ -137,21 +138,20 @@ def _(layer: Softmax, region: Region, arithmetic: Format) -> Region:
     behind = region.tokens.hi.max(axis=2, keepdims=True) - region.tokens.lo
     off, own = region.error.sum(axis=3).max(axis=2), region.error[..., OWN].max(axis=2)  # (B, n)
     zero, every = np.zeros(low.shape[:2]), np.full(low.shape[:2], layer.width)
+    behind = 1.01 * arithmetic.unit * behind.max(axis=2)
+    doubt, doubt_own = (
+        np.minimum(score_doubt(part, part, layer.width, arithmetic) + behind, MOST_DOUBT) for part in (off, own)
+    )
     sizes = HeadSizes(
-        off=off,
-        own=own,
+        doubt=doubt,
+        doubt_own=doubt_own,
         tail=zero,
         computed_tail=zero,
         in_play=every,
         core=every,
         keys=layer.width,
     )
-    behind = 1.01 * arithmetic.unit * behind.max(axis=2)
-    drawn, drawn_own = (
-        np.expm1(np.minimum(score_doubt(part, part, layer.width, arithmetic) + behind, MOST_DOUBT))
-        for part in (off, own)
-    )
     exact = np.zeros((*zero.shape, 2))
-    column = Column(drawn, drawn_own, zero + 1, zero + 1, zero, zero, 1.0, exact, 0.0)
+    column = Column(np.expm1(doubt), np.expm1(doubt_own), zero + 1, zero + 1, zero, zero, 1.0, exact, 0.0)
     columns = [head_error(sizes, column, arithmetic) for _ in units]
     return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

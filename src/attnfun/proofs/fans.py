@@ -62,7 +62,7 @@ import numpy.typing as npt
 
 from ..arithmetic.formats import FLASH_BLOCK, Format
 from ..arithmetic.forms import Forms
-from ..arithmetic.rounding import MOST_ROUNDINGS, STORED
+from ..arithmetic.rounding import MOST_ROUNDINGS, score_doubt
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -235,7 +235,7 @@ class _Fan:
 
         unit, blocks = arithmetic.unit, ceil(count / FLASH_BLOCK)
         worst = float(keys.score_error[inside].max())
-        eta = 1.01 * (worst + 2 * (blocks + 1) * unit * worst + blocks * arithmetic.exp_error)
+        eta = float(score_doubt(np.array(worst), np.array(worst), count, arithmetic))
         whole, drift = lambert((tokens - 1) / e), 1.03 * unit
         reach = scale * (1.01 * whole + crossing) + 2 * misfit  # X with η = 0
         along = reach + 7 * scale * eta
@@ -250,8 +250,10 @@ class _Fan:
         every = 2.02 * count * unit
         sums = 1.01 * (2 * float(copies[inside].sum()) + 2 * blocks + 4) * unit * largest
         sums += min(8.1 * leak, every) * (largest + spread)
-        sums += (STORED + 1) * 1.01 * arithmetic.store * (largest + leak * spread)
         sums += 2 * count * arithmetic.tiny * (1 + largest + spread)
+        if arithmetic.store:  # weights and result
+            sums += 2.02 * arithmetic.store * (largest + leak * spread) + 1.01 * arithmetic.store * sums
+            sums += 1.01 * arithmetic.lost * (1 + count * (largest + spread))
         rest = float(keys.value_error[:, column].max()) + (3 * mass + min(leak, 1.0)) * spread + sums
         if count * unit > MOST_ROUNDINGS:
             rest = np.inf

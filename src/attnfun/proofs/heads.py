@@ -40,6 +40,7 @@ from ..arithmetic.rounding import (
     head_error,
     linear_error,
     score_doubt,
+    score_error,
     with_sum,
 )
 from ..network import Attention
@@ -227,21 +228,23 @@ class _Keys:
             most_weight = heavy / (light.sum(axis=2, keepdims=True) * (1 - 1e-12)) * (1 + 1e-12)
         most_weight = np.where(present, np.minimum(most_weight, 1.0), 0.0)  # (B, n, T')
         core = present & ~(most_weight <= arithmetic.unit)
-        light_weights = np.where(core, 0.0, most_weight)  # (B, n, T')
-        off, own = (np.where(present, part, 0.0) for part in (self.off, self.own))  # (B, n, T')
+        parts = [np.where(present, part, 0.0) for part in (self.off, self.own)]  # (B, n, T') each
+        etas = [
+            np.minimum(score_doubt(part, part.max(axis=2, keepdims=True), self.keys, arithmetic) + behind, MOST_DOUBT)
+            for part in parts
+        ]  # (B, n, T') each
+        doubts = [np.expm1(eta) for eta in etas]
+        light_weights = np.where(core, 0.0, most_weight * (1 + doubts[0]))  # (B, n, T')
+        averages = [largest_average(light, heavy, eta) * (1 + 1e-12) for eta in etas]  # (B, n) each
         sizes = HeadSizes(
-            off=off.max(axis=2),
-            own=own.max(axis=2),
+            doubt=averages[0],
+            doubt_own=averages[1],
             tail=tail,
             computed_tail=tails[..., 1],
             in_play=present.sum(axis=2),
             core=core.sum(axis=2),
             keys=self.keys,
         )
-        doubts = [
-            np.expm1(np.minimum(score_doubt(part, most[..., None], self.keys, arithmetic) + behind, MOST_DOUBT))
-            for part, most in ((off, sizes.off), (own, sizes.own))
-        ]  # (B, n, T') each
         ends, errors = [], []
         for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
             high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
@@ -299,6 +302,8 @@ def _gather(
     values = Interval(bank.values[index] - bank.value_radius[index], bank.values[index] + bank.value_radius[index])
     at, value_error = bank.values[index], bank.value_error[index].max(axis=1)  # (B, T, v), (B, v)
     value_error = np.stack([np.zeros_like(value_error), value_error], axis=-1)  # (B, v, 2)
+    score = np.abs(q.mid @ np.swapaxes(keys, 1, 2)) + q.radius @ np.swapaxes(np.abs(keys), 1, 2)  # (B, n, T)
+    score = score + q.magnitude @ np.swapaxes(radius, 1, 2)
     size, key_error = np.abs(keys), bank.key_error[index]  # (B, T, k)
     key_error = np.stack([np.zeros_like(key_error), key_error], axis=-1)  # (B, T, k, 2)
 
@@ -311,6 +316,8 @@ def _gather(
         difference = data_key.reshape(boxes, 1, *data_key.shape[1:]) - reference[:, :, None]  # (B, n, n, k)
         data = (difference * q.reshape(*q.shape[:2], 1, -1)).sum(axis=3)  # (B, n, n)
         low, high = np.concatenate([low, data.lo], axis=2), np.concatenate([high, data.hi], axis=2)
+        itself = data_key.reshape(boxes, 1, *data_key.shape[1:]) * q.reshape(*q.shape[:2], 1, -1)  # (B, n, n, k)
+        score = np.concatenate([score, itself.sum(axis=3).magnitude], axis=2)  # (B, n, T + n)
         size = np.concatenate([size, data_key.magnitude], axis=1)  # (B, T + n, k)
         relative = np.concatenate([relative, difference.magnitude], axis=2)  # (B, n, T + n, k)
         key_error = np.concatenate([key_error, data_error], axis=1)
@@ -331,8 +338,11 @@ def _gather(
     products = q_size @ np.swapaxes(whole, 1, 2)  # (B, n, T')
     inexact = np.where(exact, 0.0, q_size) @ np.swapaxes(whole, 1, 2)
     additions = np.maximum((whole > 0).sum(axis=2) - 1, 0)[:, None]  # (B, 1, T')
-    own = 1.01 * arithmetic.unit * ((additions + scaling) * products + inexact)
-    own = own + 1.01 * (scaling + 2) * arithmetic.store * products + moved[OWN] + by_keys[OWN]
+    features = q_size.sum(axis=2)[..., None] + whole.sum(axis=2)[:, None]  # (B, n, T')
+    score = score + (2 * q_size.shape[2] + 6) * ULP * products  # what our own sums are off
+    carried = moved[INPUT] + moved[OWN] + by_keys[INPUT] + by_keys[OWN]  # (B, n, T')
+    own = score_error(additions * products + inexact, products, score, carried, features, scaling, arithmetic)
+    own = own + moved[OWN] + by_keys[OWN]
     off, count = own + moved[INPUT] + by_keys[INPUT], len(bank.keys) + (layer.attends_data and q_size.shape[1])
     values = values.reshape(boxes, 1, *values.shape[1:])
     return _Keys(low, high, values, at, softmax(score_at), real, count, off, own, value_error)

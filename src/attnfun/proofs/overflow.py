@@ -9,6 +9,8 @@ computes on its way to its output, in any order of summation, in any kernel, is 
 - sums of weighted values by `N max |v|`, N the number of keys: exponentials of differences from the largest score are
   at most 1, and some kernels divide by their sum only at the end. An average is at most `max |v|`.
 
+Differences of scores and sums of weighted values are never stored: their limit is that of the format of sums.
+
 Each bound grows by the relative error of its roundings. Half of the largest number is the limit; the other half covers
 the rounding of these bounds themselves.
 """
@@ -24,13 +26,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS, Format
-from ..arithmetic.rounding import STORED
 from ..domain import Box
 from ..errors import ProofFailed
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import stock_size
 
 Floats = npt.NDArray[np.float64]
+
+STORED = 3
+"""Times that a number may be rounded as it is stored, at most."""
 
 
 def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
@@ -50,11 +54,11 @@ def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
 
 
 def _refuse(met: _Met, arithmetic: Format, where: str) -> None:
-    limit, reached = arithmetic.largest / 2, float(np.max(met.size))
-    if not reached <= limit:  # also where it is not a number
+    largest, reached = arithmetic.largest if met.stored else arithmetic.largest_sum, float(np.max(met.size))
+    if not reached <= largest / 2:  # also where it is not a number
         raise ProofFailed(
-            f"a proof needs numbers of at most {limit:.3g}, half of the largest one in {arithmetic.name}: beyond it "
-            "they may overflow",
+            f"a proof needs numbers of at most {largest / 2:.3g}, half of the largest one in {arithmetic.name}: beyond "
+            "it they may overflow",
             got=f"{met.what} of up to {reached:.3g} in {where}",
             remedy="Rescale the target or its domain, or use a dtype with larger numbers.",
         )
@@ -75,11 +79,14 @@ class _Met:
 
     what: str
     size: Floats
+    stored: bool = True
+    """Are they stored, or only met in sums, which a kernel may add in a format with larger numbers?"""
 
 
 def _grown(size: Floats, roundings: int, arithmetic: Format) -> Floats:
     """Absolute values of computed numbers, where exact ones are at most `size`."""
-    return size * (1 + 1.01 * (roundings * arithmetic.unit + STORED * arithmetic.grain)) + arithmetic.tiny
+    times = 1.01 * (roundings * arithmetic.unit + STORED * arithmetic.grain)
+    return size * (1 + times) + STORED * arithmetic.lost
 
 
 @singledispatch
@@ -119,9 +126,11 @@ def _(layer: Attention, entry: _Entry) -> Iterator[_Met]:
     yield _Met("queries", q)
     yield _Met("keys", k)
     yield _Met("values", v)
-    yield _Met("scores", 2 * _grown((q * k).sum(axis=1), q.shape[1], arithmetic))
+    scores = _grown((q * k).sum(axis=1), q.shape[1], arithmetic)  # (H,)
+    yield _Met("scores", scores)
+    yield _Met("differences of scores", 2 * scores, stored=False)
     sums = _grown(len(tokens) * v, 2 * len(tokens), arithmetic)  # (H, v)
-    yield _Met("sums of weighted values", sums)
+    yield _Met("sums of weighted values", sums, stored=False)
     averages = _grown(v, 2 * len(tokens), arithmetic)
     out = np.einsum("hv,hvo->o", averages, np.abs(layer.output)) + np.abs(layer.output_bias)
     out = _grown(out, averages.size + 1, arithmetic) + (
@@ -132,5 +141,5 @@ def _(layer: Attention, entry: _Entry) -> Iterator[_Met]:
 
 @_computed.register
 def _(layer: Softmax, entry: _Entry) -> Iterator[_Met]:
-    yield _Met("differences", 2 * entry.size)
+    yield _Met("differences", 2 * entry.size, stored=False)
     yield _Met("weights", _grown(np.ones(entry.size.shape), 2 * layer.width, entry.arithmetic))

@@ -107,7 +107,7 @@ class Problem:
         ends, tiny = np.stack([self.target.domain.lo, self.target.domain.hi]), self.encloser.arithmetic.tiny
         flushed = (ends != 0) & (np.abs(ends) < 2 * tiny)
         exact = np.array_equal(round_to(ends, self.network.dtype), ends) and not flushed.any()
-        return self.network.dtype != "float64" and type(self.target.domain) is Box and exact
+        return self.encloser.arithmetic.coarse and type(self.target.domain) is Box and exact
 
     def _with_neighbours(self, rows: Interval) -> Interval:
         """Boxes (B, D) and where rounding to a coarse dtype may move their points, within the domain."""

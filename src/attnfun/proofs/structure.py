@@ -29,7 +29,7 @@ from ..arithmetic import Interval
 from ..arithmetic.directed import ULP
 from ..arithmetic.formats import FORMATS, Format
 from ..arithmetic.forms import Forms, Frame, product_rounding, rounded_up
-from ..arithmetic.rounding import OWN, linear_error, with_sum
+from ..arithmetic.rounding import OWN, linear_error, score_error, with_sum
 from ..network import Affine, Attention, Network
 from ..network.layers import scaling_roundings, tokens_read
 from ..targets import Target, Unanswerable
@@ -78,7 +78,7 @@ def initial_state(maxima: Reference, network: Network) -> State:
     """The input itself."""
     arithmetic, shape = FORMATS[network.dtype], network.shape_in
     variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
-    rounded = arithmetic.grain * variables.size + arithmetic.tiny  # x in the dtype
+    rounded = arithmetic.grain * variables.size + arithmetic.lost  # x in the dtype
     forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
     flushed = np.full_like(rounded, arithmetic.tiny)  # where the network reads it
     return State(forms, np.stack([rounded, flushed], axis=-1).reshape(*shape, 2))
@@ -210,9 +210,10 @@ class _View:
         scores, moved = _products(q, k, self.variable_error)  # (L, T), (L, T, 2)
         q_size, k_size = q.size + q_own, k.size + k_own
         scaling = scaling_roundings(layer)
-        features = (q_size > 0).astype(np.float64) @ (k_size > 0).T + scaling  # (L, T): products that are not zero
-        unit = 1.01 * (features * arithmetic.unit + (scaling + 2) * arithmetic.store)
-        own = unit * (q_size @ k_size.T) + q_own @ k_size.T + q_size @ k_own.T  # (L, T)
+        products, roundings = q_size @ k_size.T, (q_size > 0).astype(np.float64) @ (k_size > 0).T  # (L, T)
+        own = q_own @ k_size.T + q_size @ k_own.T  # (L, T)
+        features = q_size.sum(axis=1)[:, None] + k_size.sum(axis=1)  # (L, T)
+        own = own + score_error(roundings * products, products, scores.size, own, features, scaling, arithmetic)
         return [
             Keys(scores[row], v, own[row], v_own, moved[row], v_moved, self.variable_error, self.noise)
             for row in range(len(queries))
