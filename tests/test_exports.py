@@ -16,7 +16,9 @@ import torch
 from safetensors import safe_open
 
 import attnfun as af
+from attnfun.arithmetic.formats import FORMATS
 from attnfun.backends import standalone
+from attnfun.backends.lens import residual_of
 from attnfun.network.reference import run as reference
 from cases import CASES
 
@@ -113,17 +115,32 @@ def test_jax_in_float32_stays_within_the_rounding_part(name, compiled):
     assert np.abs(values - expected.reshape(values.shape)).max() <= net.certificate.parts["rounding"]
 
 
-def test_bfloat16_keeps_the_certificate_in_torch_and_jax(coarse):
+@pytest.mark.parametrize("dtype", [name for name, each in FORMATS.items() if each.store])
+def test_coarsely_stored_formats_keep_the_certificate(dtype, tmp_path):
+    net = af.compile("tanh(x)", {"x": (-1, 1)}, 0.5, dtype=dtype)
     rows = np.linspace(-1, 1, 2001)
-    target = np.tanh(rows)
+    kind = getattr(torch, dtype)
     with torch.no_grad():
-        by_torch = coarse.to_torch()(torch.tensor(rows).bfloat16()[:, None])
-    assert by_torch.dtype == torch.bfloat16
-    apply, weights = coarse.to_jax()
+        by_torch = net.to_torch()(torch.tensor(rows, dtype=kind)[:, None])
+    assert by_torch.dtype == kind
+    apply, weights = net.to_jax()
     by_jax = apply(weights, rows[:, None])
-    assert by_jax.dtype == "bfloat16"
-    for values in (by_torch.double().numpy(), np.asarray(by_jax, dtype=float)):
-        assert np.abs(values.ravel() - target).max() <= coarse.certificate.bound
+    assert by_jax.dtype == dtype
+    answers = [by_torch.double().numpy(), np.asarray(by_jax, dtype=float)]
+    for attention in ("decomposed", "operator") if hasattr(np, dtype) else ():
+        net.to_onnx(tmp_path / "f.onnx", attention=attention)
+        session = onnxruntime.InferenceSession(tmp_path / "f.onnx", providers=["CPUExecutionProvider"])
+        (values,) = session.run(["values"], {"points": rows[:, None].astype(dtype)})
+        assert values.dtype == dtype
+        answers.append(values.astype(float))
+    for values in answers:
+        assert np.abs(values.ravel() - np.tanh(rows)).max() <= net.certificate.bound
+
+
+def test_a_residual_stream_in_float16_is_refused():
+    net = af.compile("tanh(x)", {"x": (-1, 1)}, 0.5, dtype="float16")
+    with pytest.raises(af.InputError, match=r"masks rows by scores .* dtype must hold; got float16.*export to torch"):
+        residual_of(net.network)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)

@@ -18,6 +18,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import attnfun as af
+from attnfun.arithmetic.formats import DTYPES
 from test_cli import attnfun
 
 LINE = {"x": (-1, 1)}
@@ -78,7 +79,7 @@ NOTES = ("samples", "black box")
 """Estimates whose notes are words about a function or data that the file does not have."""
 HOSTILE = [nan, inf, -inf, -1, 0, 1e300, 10**400, True, None, "", "x", "proved at every point", "a\nb", [], [nan], {}]
 OTHERS = {
-    "dtype": ["float64", "float32", "bfloat16"],
+    "dtype": list(DTYPES),
     "status": ["proved", "conditional", "estimated"],
     "norm": ["inf", 1, 2, 3.5],
     "kind": ["traced", "expression", "samples", "composed", "restricted", "softmax", "affine"],

@@ -12,6 +12,7 @@ import pytest
 from flint import arb
 
 import attnfun as af
+from attnfun.arithmetic.formats import DTYPES
 from attnfun.network import Affine, Network
 from attnfun.proofs import certify, points
 from attnfun.proofs.arb_jets import precision
@@ -43,7 +44,7 @@ def shrunk(outcome):
     return replace(outcome, bound=outcome.bound * 1e-3, parts=parts)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_a_proof_that_a_point_contradicts_is_an_internal_error(dtype, monkeypatch):
     claim = claim_about(WAVE, dtype=dtype)
     claiming(monkeypatch, shrunk)
@@ -119,7 +120,7 @@ EXACT = {
 
 
 @pytest.mark.parametrize("text", EXACT)
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_error_at_a_point_is_never_overstated(text, dtype):
     """Against 300 bits, at random points, ends and neighbours of a corner."""
     claim = claim_about(text, dtype=dtype)

@@ -13,7 +13,7 @@ import torch
 from scipy.special import logsumexp
 
 import attnfun as af
-from attnfun.arithmetic.formats import round_to
+from attnfun.arithmetic.formats import DTYPES, round_to
 from attnfun.backends import numpy as plain
 from attnfun.backends.onnx import to_onnx
 from attnfun.backends.torch import to_torch
@@ -179,7 +179,7 @@ def test_queries_are_answered_alike_in_any_order_and_company():
     assert np.array_equal(together.mean[:5], np.vstack([bank(query[None]).mean for query in queries[:5]]))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_small_and_large_heads_of_several_layers(dtype):
     """Two layers on two tokens, the second with a residual connection, a small bank and a large one."""
     rng = np.random.default_rng(0)

@@ -27,7 +27,7 @@ LINE = {"x": (-1, 1)}
         ({"eps": True}, "eps must be"),
         ({"eps": None}, 'options={"tokens": N}'),
         ({"eps": 0.1, "norm": 0.5}, "norm must be"),
-        ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32, bfloat16"),
+        ({"eps": 0.1, "dtype": "int8"}, "dtype must be one of float64, float32, bfloat16, float16"),
         ({"eps": 0.1, "budget": 0}, "budget"),
         ({"eps": 0.1, "time_limit": 0}, "time_limit"),
         ({"eps": 0.1, "construction": "magic"}, "construction must be one of auto, grid, cross, spectral"),

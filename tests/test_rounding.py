@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.arithmetic import Interval
-from attnfun.arithmetic.formats import FORMATS
+from attnfun.arithmetic.formats import FORMATS, Format, round_to
 from attnfun.arithmetic.rounding import OWN, linear_error
 from attnfun.constructions.heads import Head, assembled
 from attnfun.network import Attention, Network
@@ -87,6 +87,84 @@ def test_heads_in_float32_stay_within_the_bound_at_every_point(seed):
         stock = to_torch(network, (1,), ())(torch.tensor(batch)).numpy().reshape(-1)
     for values in (run(network, batch[:, :, None]).reshape(-1), stock):
         assert (np.abs(values - truth) <= bound + 1e-12 * np.abs(truth).max()).all()
+
+
+class Hostile:
+    """A kernel that adds exactly and is off by all that it may be wherever it stores a number.
+
+    Scores err towards the tokens that move the result in one direction, weights towards values of that sign; all other
+    numbers err at random.
+    """
+
+    def __init__(self, format_: Format, direction: float, seed: int) -> None:
+        self.format, self.direction, self.rng = format_, direction, np.random.default_rng(seed)
+
+    def off(self, numbers: np.ndarray, signs: np.ndarray | None = None) -> np.ndarray:
+        """Numbers as they are stored, at the end of what is allowed."""
+        signs = self.rng.choice([-1.0, 1.0], numbers.shape) if signs is None else signs
+        return numbers + signs * np.maximum(self.format.store * np.abs(numbers), self.format.lost)
+
+    def linear(self, x: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        """The product is stored, then its sum with the bias; what is exact stays so."""
+        product, terms = x @ weight, (weight != 0).sum(axis=0)
+        exact = (terms <= 1) & np.isin(weight, (0.0, 1.0)).all(axis=0)
+        product = np.where(exact, product, self.off(product))
+        return np.where((bias == 0) | (terms == 0), product + bias, self.off(product + bias))
+
+    def run(self, network: Network, points: np.ndarray) -> np.ndarray:
+        """(B,) -> (B,), for networks of one token and one variable."""
+        x = points[:, None]  # (B, d)
+        for layer in network.layers:
+            if not isinstance(layer, Attention):
+                x = self.linear(x, layer.right[0], layer.constant[0])
+                continue
+            averages = []
+            for h in range(layer.heads):
+                q = self.linear(x, layer.query[h], layer.query_bias[h])
+                k, v = layer.keys()[h], layer.values()[h]
+                exact = q @ k.T  # (B, N)
+                shares = np.exp(exact - exact.max(axis=1, keepdims=True))
+                y = shares @ v / shares.sum(axis=1, keepdims=True)  # (B, 1)
+                scores = self.off(exact, self.direction * np.sign(v[:, 0] - y))
+                shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+                shares /= shares.sum(axis=1, keepdims=True)
+                y = self.off(shares, np.broadcast_to(self.direction * np.sign(v[:, 0]), shares.shape)) @ v
+                averages.append(self.off(y, np.full(y.shape, self.direction) * np.sign(y)))
+            x = self.linear(np.hstack(averages), layer.output.reshape(-1, layer.width_out), layer.output_bias)
+        return x[:, 0]
+
+
+def stored_heads(rng: np.random.Generator, dtype: str) -> Network:
+    """Random heads in a format that is coarser than sums."""
+    heads, count = [], int(rng.integers(2, 24))
+    for _ in range(int(rng.integers(1, 4))):
+        centres, sharp = np.sort(rng.uniform(-1.2, 1.2, count)), 10 ** rng.uniform(0, 2.5)
+        origin, values = rng.uniform(-1, 1, 1), rng.normal(size=(count, 1)) * 10 ** rng.uniform(-3, 1)
+        offsets = sharp * (centres * origin - centres**2 / 2)
+        heads.append(Head(np.eye(1), origin, sharp * centres[:, None], offsets, values))
+    layers = assembled(heads, rng.normal(size=1), 1, ())
+    return Network(tuple(rounded(layer, dtype) for layer in layers), 1, dtype)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("dtype", [name for name, each in FORMATS.items() if each.store])
+def test_kernels_that_store_as_badly_as_they_may_stay_within_the_bound(dtype, seed):
+    """Also PyTorch's own, with subnormal numbers of float32 flushed and kept."""
+    import torch
+
+    rng = np.random.default_rng(seed)
+    network, points = stored_heads(rng, dtype), round_to(rng.uniform(-1, 1, 200), dtype)
+    stock, bound = computed_and_bound(network, points)
+    truth = np.array(Hostile(replace(FORMATS[dtype], sums=None, least=0.0), 1.0, 0).run(network, points))
+    for direction in (-1.0, 1.0):
+        error = np.abs(Hostile(FORMATS[dtype], direction, seed).run(network, points) - truth)
+        assert (error <= bound).all()
+        assert error.max() >= 0.05 * bound.max()
+    assert (stock <= bound).all()
+    torch.set_flush_denormal(True)
+    flushed = computed_and_bound(network, points)[0]
+    torch.set_flush_denormal(False)
+    assert (flushed <= bound).all()
 
 
 def cancelling_head() -> Network:

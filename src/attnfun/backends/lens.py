@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.formats import held_in
+from ..arithmetic.formats import FORMATS, held_in
 from ..errors import InputError, MissingExtra
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import Layer
@@ -66,6 +66,12 @@ def plan(
 def residual_of(network: Network, far: float = FAR) -> Residual:
     """The network as a residual stream. `far` is the B above: more than any two scores differ by, and 745."""
     network = network.dense()
+    if not far < FORMATS[network.dtype].largest:
+        raise InputError(
+            f"a residual stream masks rows by scores of {far:.3g}, which its dtype must hold",
+            got=network.dtype,
+            remedy="Compile in bfloat16, float32 or float64, or export to torch.",
+        )
     before, body, after = _cut(network)
     length = network.rows
     for layer in before:

@@ -1,4 +1,8 @@
-"""Networks as ONNX models of standard operators, with a dynamic batch. They do what the certificate bounds."""
+"""Networks as ONNX models of standard operators, with a dynamic batch. They do what the certificate bounds.
+
+In float16 a model takes points, holds weights and gives values in that format and computes in float32: some runtimes
+have kernels that add in float16, which no certificate covers.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +27,12 @@ def to_onnx(
     check_dtype(network)
     network = network.dense()
     graph, length = Graph(network.dtype, attention), network.rows
-    tokens = graph.reshape("points", -1, *network.shape_in)  # (B, n, d)
+    tokens = graph.reshape(graph.wide("points"), -1, *network.shape_in)  # (B, n, d)
     for number, layer in enumerate(network.layers):
         graph.part = f"layers.{number}"
         tokens = translate(layer, graph, tokens, length)
         length = layer.length_out(length)
-    graph.reshape(tokens, -1, *value_shape)  # (B, *value shape)
+    graph.narrow(graph.reshape(tokens, -1, *value_shape))  # (B, *value shape)
     graph.nodes[-1].output[0] = "values"
     return assemble(graph, ("points", ["batch", *point_shape]), ("values", ["batch", *value_shape]), metadata)
 

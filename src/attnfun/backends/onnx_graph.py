@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._version import __version__
+from ..arithmetic.formats import held_in
 from ..errors import InputError, MissingExtra
 from ..network import Network
 from .dense import Planned, check_size, planned
@@ -30,6 +31,7 @@ class Graph:
 
     def __init__(self, dtype: str, attention: str = "decomposed") -> None:
         self.dtype = dtype
+        """Of points, weights and values. Everything else is in the format that sums are to use."""
         self.attention = attention
         """How attention is written, a key of `VERSIONS`."""
         self.nodes: list[onnx.NodeProto] = []
@@ -47,7 +49,18 @@ class Graph:
         """Store numbers of the current part, in the model's dtype."""
         full = f"{self.part}.{name}"
         self.weights[full] = array if isinstance(array, Planned) else planned(array)
-        return full
+        return self.wide(full)
+
+    def wide(self, tensor: str) -> str:
+        """Numbers of the model's dtype in the format of sums."""
+        return tensor if held_in(self.dtype) == self.dtype else self._cast(tensor, held_in(self.dtype))
+
+    def narrow(self, tensor: str) -> str:
+        """The inverse, rounded."""
+        return tensor if held_in(self.dtype) == self.dtype else self._cast(tensor, self.dtype)
+
+    def _cast(self, tensor: str, dtype: str) -> str:
+        return self.node("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def integers(self, name: str, *numbers: int) -> str:
         """Store a shape, or what else operators ask for."""
@@ -82,8 +95,12 @@ class Graph:
 
 def check_dtype(network: Network) -> None:
     """Refuse what runtimes cannot compute in."""
-    if network.dtype == "bfloat16":
-        raise InputError("ONNX Runtime has no bfloat16 matrix products on CPU", remedy="Compile in float32 or float64.")
+    if not hasattr(np, network.dtype):
+        raise InputError(
+            "an ONNX model takes points in a format that NumPy has, as ONNX Runtime does",
+            got=network.dtype,
+            remedy="Compile in float16, float32 or float64.",
+        )
 
 
 def assemble(

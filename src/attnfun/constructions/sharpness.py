@@ -5,25 +5,30 @@ from __future__ import annotations
 from math import ceil, inf, log2
 
 from ..arguments import real_number
+from ..arithmetic.formats import FORMATS
 from .base import Wish
 
 RECTIFIER = 0.27846454276107380
 """W(1/e): the largest error of a two-token head that computes `max(0, z)`, times R."""
 SHARPEST = 2.0**60
-"""Beyond any use, and scores are still ordinary floats in every format."""
+"""Beyond any use."""
+ROOM = 2.0**6
+"""How many times R fits into the largest number of the format, at least: scores are R times what is compared, times the
+root of the size of a head."""
 DEFAULT, SOFTEST = 2.0**27, 2.0**-20
 MUTED = 200.0
 """Score of a token that must not be heard, below one that is."""
 
 
 def sharpness(error_at_one: float, wish: Wish) -> float:
-    """R for which an error of `error_at_one / R` is at most the aim, or the R asked for.
+    """R for which an error of `error_at_one / R` is at most the aim, as far as the format goes, or the R asked for.
 
     A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order.
     """
-    asked = wish.options.get("R", DEFAULT if wish.aim is None else None)
+    sharpest = min(SHARPEST, FORMATS[wish.dtype].largest / ROOM)
+    asked = wish.options.get("R", min(DEFAULT, sharpest) if wish.aim is None else None)
     if asked is None:
         asked = error_at_one / wish.aim if wish.aim else inf
     else:
         asked = real_number("options R, the factor on the scores,", asked, above=0.0)
-    return 2.0 ** ceil(log2(min(max(asked, SOFTEST), SHARPEST)))
+    return 2.0 ** ceil(log2(min(max(asked, SOFTEST), sharpest)))
