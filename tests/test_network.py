@@ -85,7 +85,7 @@ def test_layers_are_frozen():
         lambda: random_attention(attends_data=False, memory=0),
         lambda: Network((), 1),
         lambda: Network((Softmax(2), Softmax(3)), 1),
-        lambda: Network((Softmax(2),), 1, dtype="float16"),
+        lambda: Network((Softmax(2),), 1, dtype="float8"),
     ],
 )
 def test_layers_that_do_not_fit_are_refused(make):

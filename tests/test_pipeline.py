@@ -47,7 +47,7 @@ LINE = {"x": (-1, 1)}
         ({"eps": 0.1, "norm": True}, "norm must be"),
         ({"eps": 0.1, "relative": 1}, "relative must be True or False; got 1"),
         ({"eps": 0.1, "proof": "no"}, "proof must be True or False; got 'no'"),
-        ({"eps": 0.1, "dtype": np.float16}, "dtype must be one of"),
+        ({"eps": 0.1, "dtype": np.longdouble}, "dtype must be one of"),
         ({"eps": 0.1, "dtype": ["float32"]}, "dtype must be one of"),
         ({"eps": 0.1, "budget": 1.5}, "budget, in tokens, must be a whole number >= 1; got 1.5"),
         ({"eps": 0.1, "budget": True}, "budget"),

@@ -56,8 +56,8 @@ more than osc.
 
 **Hypotheses.** No number overflows (`overflow.py`), `N u <= 0.005`, and what `Format.assumption` says.
 
-**Stored results.** Where the format that is stored (unit s) is coarser than that of sums, each number that a kernel
-stores is off by at most s times its size, and by `lost` near zero, on top:
+**Stored results** [T 10.5]. Where the format that is stored (unit s) is coarser than that of sums, each number that a
+kernel stores is off by at most s times its size, and by `lost` near zero, on top:
 
 - a projection: the product, unless it is a single exact one, and the sum with the bias, if there is one;
 - a score: the score itself, which may be far smaller than its products, and once more where it is scaled inexactly;
