@@ -202,7 +202,7 @@ def page(rows: list[Row], limits: Limits) -> str:
         "|---|---|---|---|",
     ]
     for row in rows:
-        lines.append(f"| {row.words} | {_cell(row.answer)} | {row.computing:.1f} | {row.wall:.1f} |")
+        lines.append(f"| {_cell(row.words)} | {_cell(row.answer)} | {row.computing:.1f} | {row.wall:.1f} |")
     return "\n".join(lines) + "\n"
 
 

@@ -9,20 +9,35 @@ from hypothesis import settings
 
 import attnfun as af
 from attnfun.deadline import Deadline
-from cases import CASES, Case
+from cases import BY_CONSTRUCTION, CASES, Case
 from clocks import patient
 
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("steady")
 
 
+NAMES = {case.name: case.name for case in CASES} | {name: case.name for name, case in BY_CONSTRUCTION.items()}
+"""Cases by their names and by the constructions that they are the first of."""
+
+
+def case_of(item: pytest.Item) -> str | None:
+    """The name of the case that a test is about, if it is about one."""
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()  # type: ignore[attr-defined]
+    shared = "compiled" in item.fixturenames  # type: ignore[attr-defined]
+    for value in given:
+        if isinstance(value, Case):
+            return value.name
+        if shared and isinstance(value, str) and value in NAMES:
+            return NAMES[value]
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests by the case they are about, or by the module whose fixture they share."""
     for item in items:
-        case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
-        if isinstance(case, Case):
-            item.add_marker(pytest.mark.xdist_group(case.name))
+        if case := case_of(item):
+            item.add_marker(pytest.mark.xdist_group(case))
         elif any(fixture[-1].scope == "module" for fixture in fixtures):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 

@@ -463,7 +463,7 @@ def test_two_gloo_processes_evaluate_one_bank(large, tmp_path):
         large[folder.name].split(folder, 2)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
         both = [processes.submit(gloo_process, rank, folders, str(tmp_path / "meeting")) for rank in (0, 1)]
-        first, second = (future.result(120) for future in both)
+        first, second = (future.result(600) for future in both)
     for folder, one, other in zip(folders, first, second, strict=True):
         assert np.array_equal(one, other)
         assert one.dtype == large[folder.name].network.dtype

@@ -132,5 +132,5 @@ def test_devices_and_pipes_are_written_to_not_replaced(compiled, tmp_path):
     with ThreadPoolExecutor(1) as pool:
         read = pool.submit(pipe.read_bytes)
         net.save(pipe)
-        assert read.result(timeout=60) == file.read_bytes()
+        assert read.result(timeout=600) == file.read_bytes()
     assert pipe.is_fifo()
