@@ -19,7 +19,7 @@ from distributed import Client, LocalCluster
 import attnfun as af
 from attnfun.executors import in_order
 from attnfun.kernels.banks import Stream, Tokens
-from attnfun.proofs.branch_and_bound import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
+from attnfun.proofs.provers.boxes import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
 from attnfun.sharding import merged
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
@@ -123,10 +123,9 @@ def boxes() -> list[str]:
     bound(most=64)  # warm
     seconds, outcome = timed(partial(bound, executor=clock, progress=states.append))
     work, rest = clock.seconds / outcome.boxes, (seconds - clock.seconds) / outcome.boxes
-    from attnfun.proofs.problem import Problem
+    from attnfun.proofs.rules.boxes import Problem
 
-    problem = Problem(bound.args[0], bound.args[1])
-    size = sum(array.nbytes for array in problem.bounded(problem.root(), 0.0).tensors().values())
+    size = 8 * Problem(bound.args[0], bound.args[1]).root().numbers
     billion, workers = 1e9, work / rest
     return [
         "## 10⁹ boxes",
@@ -141,7 +140,7 @@ def boxes() -> list[str]:
         f"| workers beyond which it is the limit, what the engine costs not counted | {workers:.0f} |",
         f"| chunks of {CHUNK} boxes | {billion / CHUNK:.1e} |",
         f"| boxes that may wait at a time (`MAX_BOXES`) | {MAX_BOXES:.0e}, {MAX_BOXES * size / 2**20:.0f} MiB |",
-        f"| a checkpoint, every {KEEP_EVERY:.0f} s | {MAX_BOXES * size / 2**20:.0f} MiB at most |",
+        f"| a checkpoint, every {KEEP_EVERY:.0f} s | 10 bytes a node |",
         "",
         "A larger network costs more work a box, and more bytes for its lists of tokens in play. A proof whose "
         f"frontier exceeds {MAX_BOXES:.0e} boxes stops with the bound it has: 10⁹ boxes need a search that "

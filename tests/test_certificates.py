@@ -14,9 +14,10 @@ import pytest
 import attnfun as af
 from attnfun.deadline import Deadline
 from attnfun.network import Network
-from attnfun.proofs import Claim, branch_and_bound, certify
-from attnfun.proofs.branch_and_bound import bound_error
-from attnfun.proofs.problem import Problem
+from attnfun.proofs import Claim, certify
+from attnfun.proofs.provers import boxes as prover
+from attnfun.proofs.provers.boxes import bound_error
+from attnfun.proofs.rules.boxes import Problem
 from attnfun.proofs.search import network_rows
 from cases import CASES, branching
 
@@ -166,20 +167,18 @@ def test_a_claim_about_the_wrong_function_is_not_proved(compiled):
 
 
 def test_a_box_is_not_given_up_for_its_rounding():
-    """What a box inherits may be good enough without the rounding and too much with it: it must be bounded anew."""
+    """Series are used where a bound is good enough without its rounding and too much with it."""
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 30}, dtype="float32", construction="spectral")
     problem = Problem(net.certificate.claim.target, net.network)
-    whole = problem.bounded(problem.root(), 0.0)
-    small = replace(whole, lo=np.array([[0.2]]), hi=np.array([[0.21]]))
-    goal = 1.5 * float(problem.bounded(small, 0.0).bound[0])
-    inherited = replace(small, parts=np.array([[0.9999 * goal, np.inf, np.inf]]))
-    assert problem.bounded(inherited, goal).bound[0] <= goal
+    small = replace(problem.root(), lo=np.array([[0.2]]), hi=np.array([[0.21]]))
+    goal = 1.5 * float(prover.bounded(small, problem, 0.0).bound[0])
+    assert prover.bounded(small, problem, goal).bound[0] <= goal
 
 
 def test_a_time_limit_holds_within_a_round(monkeypatch, compiled):
     """Boxes that there was no time for keep the bound of the box they were cut from."""
     claim = compiled(CASES[1], construction="grid").certificate.claim
-    monkeypatch.setattr(branch_and_bound, "CHUNK", 1)
+    monkeypatch.setattr(prover, "CHUNK", 1)
     deadline = Deadline.after(40, clock=count().__next__)
     outcome = bound_error(claim.target, claim.network, 1e-9 + claim_error(claim), deadline)
     assert outcome.boxes <= 45

@@ -15,11 +15,11 @@ from attnfun.arithmetic import Interval
 from attnfun.backends.numpy import run
 from attnfun.domain import as_box
 from attnfun.network import Network
-from attnfun.proofs import wiring
-from attnfun.proofs.wiring import bound_by_circuit
+from attnfun.proofs.rules import circuit as rule
 from attnfun.targets.composites import Composite, OneVariable
 from attnfun.targets.expression import Expression
 from clocks import readings
+from proving import bound_by
 
 U, ONE = Composite.variable(), Composite.number(Interval(1.0))
 
@@ -147,7 +147,7 @@ def error_along_y(network: Network) -> float:
 def test_heads_with_equal_keys_made_of_other_factors_are_not_one_head():
     target, plain, changed = with_other_factors()
     true = error_along_y(changed)
-    assert bound_by_circuit(target, plain, None).bound < true <= bound_by_circuit(target, changed, None).bound
+    assert bound_by("circuit", target, plain).bound < true <= bound_by("circuit", target, changed).bound
 
 
 def test_the_rounding_part_of_a_circuit_holds_alone_where_the_input_is_exact(monkeypatch):
@@ -155,15 +155,15 @@ def test_the_rounding_part_of_a_circuit_holds_alone_where_the_input_is_exact(mon
     net = af.compile("sqrt(x + y)", {"x": (0, 1), "y": (0, 1)}, 0.1, construction="circuit", dtype="float32")
     target = net.certificate.claim.target
     assert target is not None
-    parts = bound_by_circuit(target, net.network, 0.1).parts
-    first = wiring.initial_state
+    parts = bound_by("circuit", target, net.network, 0.1).parts
+    first = rule.initial_state
 
     def exact(circuit, network):
         state = first(circuit, network)
         return replace(state, error=np.zeros_like(state.error))
 
-    monkeypatch.setattr(wiring, "initial_state", exact)
-    alone = bound_by_circuit(target, net.network, 0.1).parts
+    monkeypatch.setattr(rule, "initial_state", exact)
+    alone = bound_by("circuit", target, net.network, 0.1).parts
     assert parts["rounding"] >= alone["rounding"] * (1 - 1e-3)
 
 

@@ -16,7 +16,8 @@ from attnfun.backends.torch import to_torch
 from attnfun.network import Affine, Attention, Network, Softmax
 from attnfun.network.joining import Move, carrying, fused, in_series, side_by_side
 from attnfun.network.layers import scaling_roundings, stock_size
-from attnfun.proofs.combined import _through
+from attnfun.proofs import Claim
+from attnfun.proofs.rules.parts import _through, errors_of
 from attnfun.targets import Expression
 from attnfun.targets.continuity import modulus, range_of
 from cases import branching
@@ -173,8 +174,9 @@ def test_rounding_of_a_composition_holds_alone_where_the_input_is_exact():
     parts = {"construction": 1e-9, "input": 1e-4, "rounding": 1e-4}
     inner = replace(known, parts=parts, bound=3e-4)
     exact = replace(inner, parts={**parts, "input": 0.0}, bound=sum(parts.values()) - 1e-4)
-    ((construction, _, rounding, _),) = _through(outer, inner)
-    ((*_, total),) = _through(outer, exact)
+    claim = Claim(known.claim.network, known.claim.domain, (), {}, None, None, (outer, known))
+    ((construction, _, rounding, _),) = _through(claim, errors_of(outer), errors_of(inner))
+    ((*_, total),) = _through(claim, errors_of(outer), errors_of(exact))
     assert construction + rounding >= total * (1 - 1e-6)
 
 
@@ -264,7 +266,7 @@ def test_a_changed_weight_is_found_out_wherever_it_is(nested):
         replace(nested.certificate, claim=replace(claim, network=network)).recheck()
     outer, inner = claim.parts
     better = replace(inner, bound=inner.found / 2)
-    with pytest.raises(af.ProofFailed, match="could not be proved again"):
+    with pytest.raises(af.ProofFailed, match="must prove what its parts state"):
         replace(nested.certificate, claim=replace(claim, parts=(outer, better))).recheck()
 
 

@@ -16,7 +16,8 @@ from attnfun.arithmetic.formats import DTYPES
 from attnfun.network import Affine, Network
 from attnfun.proofs import certify, points
 from attnfun.proofs.arb_jets import precision
-from attnfun.proofs.certificate import EDGE_ASSUMPTION
+from attnfun.proofs.claim import EDGE_ASSUMPTION
+from attnfun.proofs.rules import parts
 from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression
 
@@ -78,8 +79,8 @@ def test_in_a_violated_declaration_the_point_is_named(monkeypatch):
 
 def test_combined_networks_are_judged(monkeypatch):
     one = af.compile(WAVE, {"x": (-1, 1)}, 0.5, construction="grid")
-    by_parts = certifying.bound_by_parts
-    monkeypatch.setattr(certifying, "bound_by_parts", lambda *arguments: shrunk(by_parts(*arguments)))
+    by_parts = parts.from_certificates
+    monkeypatch.setattr(parts, "from_certificates", lambda *arguments: shrunk(by_parts(*arguments)))
     with pytest.raises(af.SoundnessError):
         one.restrict({"x": (-1, 0.5)})
 

@@ -26,9 +26,9 @@ from attnfun.network.reference import run
 from attnfun.proofs import heads
 from attnfun.proofs.arb_jets import Rough, arb, evaluate, precision
 from attnfun.proofs.arb_jets import jets as algebra_of
-from attnfun.proofs.branch_and_bound import bound_error
 from attnfun.proofs.enclosure import Encloser
 from attnfun.proofs.polynomials import reaches
+from attnfun.proofs.provers.boxes import bound_error
 from attnfun.proofs.taylor import TaylorBounds
 from attnfun.targets import Expression, as_target
 from attnfun.targets.operations import sinc

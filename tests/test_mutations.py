@@ -22,14 +22,16 @@ from attnfun.domain import as_box
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run
+from attnfun.proofs import Claim, certify, heads, overflow, provers, rules
 from attnfun.proofs import certificate as claims
-from attnfun.proofs import certify, combined, heads, overflow, wiring
 from attnfun.proofs import storage as files
-from attnfun.proofs.branch_and_bound import bound_error
 from attnfun.proofs.enclosure import Encloser
 from attnfun.proofs.overflow import refuse_overflow
+from attnfun.proofs.provers.boxes import bound_error
+from attnfun.proofs.rules.parts import errors_of
 from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
+from proving import bound_by
 from test_circuits import error_along_y, with_other_factors
 from test_rounding import cancelling_head, computed_and_bound
 
@@ -102,7 +104,7 @@ def test_the_modulus_of_the_outer_function(monkeypatch):
     points = np.linspace(-1, 1, 4001)
     true = np.abs(outer(inner)(points) - np.tanh(20 * points)).max()
     assert true <= outer(inner).certificate.bound
-    monkeypatch.setattr(combined, "modulus", lambda target, region, distances: np.zeros((3, target.outputs)))
+    monkeypatch.setattr(rules.parts, "modulus", lambda target, region, distances: np.zeros((3, target.outputs)))
     with pytest.raises(af.SoundnessError):  # a point that the search found says so
         outer(inner)
     monkeypatch.setattr(certifying, "refuse_beaten", lambda *arguments: 0.0)
@@ -162,9 +164,10 @@ def test_overflow_is_refused(monkeypatch):
 def test_heads_are_told_apart_by_their_stored_weights(monkeypatch):
     target, _, network = with_other_factors()
     true = error_along_y(network)
-    assert true <= wiring.bound_by_circuit(target, network, None).bound
-    monkeypatch.setattr(wiring, "_stored", lambda bank: [bank.attention[0].keys().tobytes()])
-    assert true > wiring.bound_by_circuit(target, network, None).bound
+    assert true <= bound_by("circuit", target, network).bound
+    for module in (rules.circuit, provers.circuit):
+        monkeypatch.setattr(module, "stored", lambda bank: [bank.attention[0].keys().tobytes()])
+    assert true > bound_by("circuit", target, network).bound
 
 
 def test_the_order_in_which_parts_of_a_modulus_are_counted(monkeypatch):
@@ -172,12 +175,14 @@ def test_the_order_in_which_parts_of_a_modulus_are_counted(monkeypatch):
     outer = af.compile("sqrt(abs(u))", {"u": (-1, 1)}, 0.2, construction="cross").certificate
     known = af.compile("0.9*x", {"x": (-1, 1)}, 0.2, construction="cross").certificate
     inner = replace(known, parts={"construction": 1e-9, "input": 1e-4, "rounding": 1e-4}, bound=3e-4)
-    ((construction, _, rounding, _),) = combined._through(outer, inner)
+    claim = Claim(known.claim.network, known.claim.domain, (), {}, None, None, (outer, known))
+    errors = errors_of(outer), errors_of(inner)
+    ((construction, _, rounding, _),) = rules.parts._through(claim, *errors)
     needed = outer.parts["construction"] + np.sqrt(1e-4)
     assert construction + rounding >= needed
-    sizes = combined.modulus
-    monkeypatch.setattr(combined, "modulus", lambda *arguments: sizes(*arguments)[[0, 0, 2]])
-    ((construction, _, rounding, _),) = combined._through(outer, inner)
+    sizes = rules.parts.modulus
+    monkeypatch.setattr(rules.parts, "modulus", lambda *arguments: sizes(*arguments)[[0, 0, 2]])
+    ((construction, _, rounding, _),) = rules.parts._through(claim, *errors)
     assert construction + rounding < needed
 
 

@@ -18,8 +18,8 @@ from attnfun.network import Attention, Network
 from attnfun.network.layers import scaling_roundings, stock_size
 from attnfun.network.network import rounded
 from attnfun.proofs.enclosure import Encloser
-from attnfun.proofs.problem import Problem
 from attnfun.proofs.rewriting import with_banks
+from attnfun.proofs.rules.boxes import Problem
 
 SINGLE = FORMATS["float32"]
 
@@ -248,18 +248,15 @@ def test_a_proof_by_another_form_scales_no_more_exactly_than_the_network():
 def test_parts_of_rounding_hold_together_and_its_own_part_alone(formula):
     net = af.compile(formula, {"x": (-1, 1)}, 1e-3, dtype="float32", construction="spectral")
     problem = Problem(net.certificate.claim.target, net.network)
-    boxes, inherited = problem.root(), np.inf
+    boxes = problem.root()
     for _ in range(6):
-        fresh = problem.bounded(replace(boxes, parts=np.full_like(boxes.parts, np.inf)), 0.0)
-        boxes = problem.bounded(boxes, 0.0)
-        together = np.minimum(fresh.parts[:, 1:].sum(axis=1), inherited)
-        assert (boxes.parts[:, 1:].sum(axis=1) >= (1 - 1e-12) * together).all()
+        boxes = problem.narrowed(boxes)
         rows = Interval(boxes.lo, boxes.hi)[:, None]
         moved = problem.encloser(rows, boxes.focus)[0].error[:, 0, 0, 1]
         exact = problem.encloser(rows, boxes.focus, np.zeros(rows.shape))[0].error[:, 0, 0, 1]
         assert (moved >= (1 - 1e-12) * exact).all()
-        boxes = boxes.halves(np.full(1, 2.0))
-        inherited = boxes.parts[:, 1:].sum(axis=1)
+        nothing = np.zeros(len(boxes), dtype=np.int64)
+        boxes = boxes.halves(nothing, nothing)
 
 
 def test_rounding_the_input_costs_what_the_target_changes():

@@ -24,7 +24,7 @@ from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.executors import in_order
 from attnfun.network import Attention, reference
-from attnfun.proofs.branch_and_bound import CHUNK, bound_error
+from attnfun.proofs.provers.boxes import CHUNK, bound_error
 from attnfun.targets import as_target
 from attnfun.targets.evaluations import AGAIN, Asking
 from attnfun.targets.function_identity import NoIdentity, identity_of

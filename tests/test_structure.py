@@ -14,7 +14,7 @@ from scipy.special import lambertw
 
 import attnfun as af
 from attnfun.proofs.fans import lambert
-from attnfun.proofs.structure import bound_by_structure
+from attnfun.proofs.rules.structure import bound_by_structure
 from cases import CASES, PLANES
 
 PIECEWISE = [

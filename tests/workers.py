@@ -10,7 +10,7 @@ import numpy as np
 
 import attnfun as af
 from attnfun.domain import as_box
-from attnfun.proofs.branch_and_bound import CHUNK
+from attnfun.proofs.provers.boxes import CHUNK
 from attnfun.targets import Expression
 
 FORMULA = "abs(x - y)"

@@ -105,11 +105,14 @@ def verify(
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
     as_json: AsJson = False,
 ) -> None:
-    """Prove the certificate of a saved network again, from its weights."""
+    """Check the stored proof of a saved network against its weights, or search for one where none is stored."""
     net = af.load(file)
-    with notes.status("proving again"):
+    proof = net.certificate.proof
+    with notes.status("searching for a proof" if proof is None else "checking the stored proof"):
         again = net.certificate.recheck(engine=engine, time_limit=time_limit)
-    holds = f"{file}: the stated bound {net.certificate.bound:.6g} holds again"
+    searched = "no proof is stored: a search was made again"
+    how = searched if proof is None else f"the stored proof was checked, {proof.leaves} boxes"
+    holds = f"{file}: the stated bound {net.certificate.bound:.6g} holds again ({how})"
     _print(again.as_dict() if as_json else f"{holds}\n{again}")
 
 
@@ -135,9 +138,21 @@ def evaluate(
 
 
 @app.command()
-def info(file: FileArgument, as_json: AsJson = False) -> None:
+def info(
+    file: FileArgument,
+    proof: Annotated[bool, typer.Option("--proof", help="Show the stored proof: its rules and their data.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Say what a saved network is and what is proved about it."""
-    _report(af.load(file), as_json)
+    net = af.load(file)
+    if not proof:
+        _report(net, as_json)
+        return
+    stored = net.certificate.proof
+    if as_json:
+        _print(None if stored is None else stored.as_dict())
+    else:
+        _print("no proof is stored" if stored is None else f"{stored}\n{stored.leaves} boxes, {stored.size} bytes")
 
 
 @app.command()

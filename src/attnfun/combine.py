@@ -25,7 +25,7 @@ from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
 from .network import Affine, Network
 from .pipeline import compile
 from .proofs import Certificate, Claim, Effort, certify, combine
-from .proofs.combined import RESTRICTED, errors_of, joint_network, reach_of
+from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of
 from .proofs.search import network_rows
 from .targets import PiecewiseLinear, Unanswerable
 from .targets.combined import Composed, Stacked
@@ -233,7 +233,7 @@ def _common_domain(one: Box, other: Box) -> Box:
 def _reach(net: Compiled) -> Interval:
     """Where the values of network and target lie; where nothing is proved, about where they were found."""
     try:
-        reach = reach_of(net.certificate)
+        reach = reach_of(net.certificate.claim, errors_of(net.certificate)[:, -1])
     except Unanswerable:
         values = network_rows(net.network, net.domain.sample(SAMPLES, np.random.default_rng(net.certificate.seed)))
         low, high = values.min(axis=0), values.max(axis=0)

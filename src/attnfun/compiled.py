@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ._version import __version__
 from .algebra import Algebra
-from .arguments import one_of
+from .arguments import flag, one_of
 from .constructions import REGISTRY
 from .domain import OUTSIDE, Box, Outside
 from .errors import FileFormatError
@@ -293,9 +293,12 @@ class Compiled(Algebra):
             "certificate": self.certificate.as_dict(),
         }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write network, certificate and description to one safetensors file."""
-        tensors, described = pack(self.certificate)
+    def save(self, path: str | os.PathLike[str], *, proof: bool = True) -> None:
+        """Write network, certificate and description to one safetensors file, with the proof unless `proof` is False.
+
+        Without a stored proof, checking the certificate later means searching for one again.
+        """
+        tensors, described = pack(self.certificate, proof=flag("proof", proof))
         description = {
             **described,
             "construction": self.construction,

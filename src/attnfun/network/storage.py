@@ -20,7 +20,7 @@ from .fields import Fields
 from .layers import LAYERS, Layer
 from .network import Network
 
-FORMAT = 1
+FORMAT = 2
 """Raised when older readers could misunderstand a file."""
 
 Tensors = dict[str, npt.NDArray[Any]]

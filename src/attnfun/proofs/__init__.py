@@ -1,7 +1,9 @@
-"""PROOF: enclosures of networks, branch and bound, the rounding model, and the certificate itself."""
+"""PROOF: claims, proofs as data, the rules that check them, the provers that search for them, and certificates."""
 
-from .branch_and_bound import Progress
-from .certificate import Certificate, Claim
+from .certificate import Certificate
 from .certify import Effort, certify, combine
+from .claim import Claim
+from .proof import Proof
+from .provers import Progress
 
-__all__ = ["Certificate", "Claim", "Effort", "Progress", "certify", "combine"]
+__all__ = ["Certificate", "Claim", "Effort", "Progress", "Proof", "certify", "combine"]

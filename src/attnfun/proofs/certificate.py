@@ -10,12 +10,9 @@ from ..arguments import one_of
 from ..deadline import TIME_LIMIT, Deadline
 from ..domain import Box
 from ..errors import InputError, ProofFailed, TimeLimitReached
-from ..network import Network
-from ..network.network import on_each_token
-from ..targets import Expression, Status, Target, Unanswerable
-from ..targets import restore as restore_target
-from ..targets.combined import combined
-from .boxes import PARTS
+from ..targets import Expression, Status
+from .claim import Claim
+from .proof import PARTS, Proof
 
 if TYPE_CHECKING:
     from .certify import Effort
@@ -26,86 +23,6 @@ STATED = 1 + 1e-12
 """A bound that is proved again may be larger than the one stated by this factor: machines add in other orders."""
 ENGINES = ("interval", "arb")
 """Ways to prove a bound again: the one that certificates are made with, and an independent one in ball arithmetic."""
-
-
-EDGE_ASSUMPTION = (
-    "the target is defined on the whole domain, which was not proved; the bound holds wherever the formula is defined"
-)
-"""What makes a certificate conditional although nothing was declared."""
-
-
-@dataclass(frozen=True, eq=False)
-class Claim:
-    """That a network imitates a target on a domain. The target is None if its code is not at hand.
-
-    A network made of others names their certificates as its parts; the kind of its description says how it is made.
-    """
-
-    network: Network
-    domain: Box
-    output_shape: tuple[int, ...]
-    description: dict[str, Any]
-    """The target in words, as saved."""
-    target: Target | None
-    samples: Any = None
-    """Recorded values of a black box, (points, values)."""
-    parts: tuple[Certificate, ...] = ()
-
-    @classmethod
-    def about(cls, target: Target, network: Network) -> Claim:
-        """The claim that `network` imitates `target`."""
-        points = getattr(target, "points", None)
-        samples = None if points is None else (points, target.sampled)  # type: ignore[attr-defined]
-        return cls(network, target.domain, target.output_shape, target.as_dict(), target, samples)
-
-    @classmethod
-    def of_parts(
-        cls,
-        network: Network,
-        domain: Box,
-        output_shape: tuple[int, ...],
-        description: dict[str, Any],
-        parts: tuple[Certificate, ...],
-    ) -> Claim:
-        """The claim about a network made of others; its target is made of theirs, if all of those are at hand."""
-        targets = [part.claim.target for part in parts]
-        known = [target for target in targets if target is not None]
-        target = combined(description, known, domain, output_shape) if len(known) == len(parts) else None
-        return cls(network, domain, output_shape, description, target, None, parts)
-
-    def of_one_token(self) -> Claim:
-        """The same claim for one token, if target and network treat every token alike; else the claim itself."""
-        try:
-            if self.target is None or self.network.length in (None, 1):
-                return self
-            return Claim.about(self.target.one_token(), on_each_token(self.network, 1))
-        except (Unanswerable, InputError):
-            return self
-
-    @property
-    def where(self) -> str:
-        """The points that the claim is about, in words."""
-        return self.description.get("where", f"x in {self.domain!r}")
-
-    def with_target(self, function: object) -> Claim:
-        """The same claim with the target's code supplied."""
-        if function is None:
-            return self
-        if self.parts:
-            return self._with_targets(function)
-        target = restore_target(self.description, self.domain, self.output_shape, self.samples, function)
-        return replace(self, target=target)
-
-    def _with_targets(self, functions: object) -> Claim:
-        """The code of each part supplied."""
-        if not isinstance(functions, list | tuple) or len(functions) != len(self.parts):
-            raise InputError(
-                f"a network made of {len(self.parts)} needs a list of as many functions, None where none is missing",
-                got=repr(functions),
-            )
-        given = zip(self.parts, functions, strict=True)
-        parts = tuple(replace(part, claim=part.claim.with_target(function)) for part, function in given)
-        return Claim.of_parts(self.network, self.domain, self.output_shape, self.description, parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +49,8 @@ class Certificate:
     claim: Claim = field(repr=False)
     stopped: str = ""
     """The limit of memory that ended the proof before the bound was as small as asked for, in words; not in files."""
+    proof: Proof | None = field(default=None, repr=False)
+    """Why the bound holds, as data that a rule can check; None for an estimate, or where it was not kept."""
 
     @property
     def dtype(self) -> str:
@@ -183,6 +102,10 @@ class Certificate:
             return f"bound {self.bound!r} where an error of {self.found!r} was found"
         return ""
 
+    def states(self, bound: float) -> bool:
+        """Does it state no less than this bound, up to the order in which machines add?"""
+        return bound <= (self.bound - self.allowance) * STATED
+
     @property
     def allowance(self) -> float:
         """How much of the bound is set aside for fast evaluation (`attnfun.kernels`)."""
@@ -226,17 +149,20 @@ class Certificate:
         return f"the bound {self.bound:.6g} ({self.status.value}) could not be proved again"
 
     def again(self, claim: Claim, effort: Effort) -> Certificate:
-        """The whole proof once more, or ProofFailed, or TimeLimitReached."""
-        from .certify import certify
+        """The stored proof checked, or the whole search once more; or ProofFailed, or TimeLimitReached."""
+        from .certify import certify, checked
 
         if claim.target is None:
             raise InputError(
                 f"rechecking this certificate needs the function {claim.description.get('name', '')!r} itself",
                 remedy=f"Pass it: certificate.recheck(target={'[f, None]' if claim.parts else 'f'}).",
             )
-        goal = (self.bound - self.allowance) * (1 + 1e-14)
-        proof = self.status is not Status.ESTIMATED
-        again = certify(claim, goal, norm=self.norm, proof=proof, seed=self.seed, effort=effort)
+        if self.proof is not None:
+            again = checked(replace(self, claim=claim), effort)
+        else:
+            goal = (self.bound - self.allowance) * (1 + 1e-14)
+            proof = self.status is not Status.ESTIMATED
+            again = certify(claim, goal, norm=self.norm, proof=proof, seed=self.seed, effort=effort)
         again = again.allowing(self.allowance)
         weaker = Status.weakest([again.status, self.status]) is not self.status
         if again.bound > self.bound * STATED or weaker or set(again.assumptions) - set(self.assumptions):

@@ -1,4 +1,7 @@
-"""Turn a claim into a certificate, with the strongest status that the target allows."""
+"""Turn a claim into a certificate, with the strongest status that the target allows.
+
+Provers search (`provers/`), rules conclude (`rules/`): the numbers of a certificate are those of its proof as checked.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from ..arguments import folder, function, instance
-from ..arithmetic.directed import multiply
 from ..arithmetic.formats import FORMATS
 from ..deadline import NEVER, Deadline
 from ..errors import InputError, SoundnessError, TimeLimitReached
@@ -21,25 +23,25 @@ from ..network.layers import tokens_read
 from ..targets import SamplesTarget, Status, Target, Unanswerable
 from ..targets.base import BOUNDED
 from ..targets.samples import mean_over_rows
-from .branch_and_bound import WITHIN, Outcome, Progress, bound_error
-from .certificate import EDGE_ASSUMPTION, Certificate, Claim
-from .combined import bound_by_parts, refuse_values_outside
+from .certificate import Certificate
+from .claim import EDGE_ASSUMPTION, Claim
 from .overflow import refuse_overflow
-from .planes import bound_by_planes
 from .points import Floats, refuse_beaten
-from .rewriting import with_banks
-from .ridges import bound_by_ridges
+from .proof import Conclusion, Proof
+from .provers import PROVERS, Attempt, Outcome, Progress, Prover, Task
+from .provers.boxes import WITHIN
+from .rules import ONE_TOKEN, VOLUME, Checker, parts
 from .search import Found, largest_error, mean_error, network_rows, worth
-from .structure import bound_by_structure
-from .wiring import bound_by_circuit
 
 SEARCH_POINTS = 4096
 SEARCH_WORK = 20_000_000
 """Points times tokens spent on looking for large errors."""
 MOST_VARIABLES = 3
-"""Branch and bound is tried beside an argument by structure up to this many variables."""
+"""Boxes are tried beside a proof by structure up to this many variables."""
 SHARE = 0.2
-"""It then gets this share of the time."""
+"""They then get this share of the time."""
+SEARCHING = 0.6
+"""The share of the time left that a prover has; the rest is for checking what it found, which takes less."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,8 @@ def certify(
     of them.
     """
     if isinf(norm) and (one := claim.of_one_token()) is not claim:
-        return replace(certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort), claim=claim)
+        known = certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort)
+        return replace(known, claim=claim, proof=known.proof and Proof(ONE_TOKEN, {}, (known.proof,)))
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")
@@ -111,12 +114,37 @@ def combine(claim: Claim) -> Certificate:
             )
     estimated = Status.ESTIMATED in (part.status for part in claim.parts)
     if estimated:
-        refuse_values_outside(claim, seed)
+        parts.refuse_values_outside(claim, seed)
     else:
         refuse_overflow(claim.network, claim.domain)
-    outcome = None if estimated else bound_by_parts(claim, target, norm)
+    outcome = None if estimated else _from_certificates(claim, norm)
     found = _search(target, claim, norm, seed, NEVER)
     return _issued(claim, target, outcome, found, None, norm, seed)
+
+
+def checked(certificate: Certificate, effort: Effort) -> Certificate:
+    """A certificate as its stored proof has it, without any search; what was found is taken over as it stands."""
+    claim, norm = certificate.claim, certificate.norm
+    if certificate.proof is None:
+        raise InputError("a certificate without a stored proof cannot be checked", remedy="Prove it anew: recheck().")
+    conclusion = Checker(effort.deadline, effort.executor).conclusion(certificate.proof, claim, norm)
+    status = _status(claim.imitated, conclusion)
+    lines = assumptions_of(claim.imitated.assumptions, claim.network.dtype, status, edge=not conclusion.defined)
+    numbers = {"bound": conclusion.bound, "parts": conclusion.parts}
+    return replace(certificate, **numbers, status=status, assumptions=lines)
+
+
+def _status(target: Target, conclusion: Conclusion) -> Status:
+    """Conditional where the target is not proved to be defined everywhere."""
+    return target.status if conclusion.defined else Status.weakest([target.status, Status.CONDITIONAL])
+
+
+def _from_certificates(claim: Claim, norm: float) -> Outcome:
+    """What follows from the certificates of the parts as they are; there is a proof if all of them have one."""
+    proofs = [part.proof for part in claim.parts if part.proof is not None]
+    proof = Proof(parts.NAME, {}, tuple(proofs)) if len(proofs) == len(claim.parts) else None
+    boxes = sum(part.effort["boxes"] for part in claim.parts)
+    return Outcome.of(parts.from_certificates(claim, norm), proof, boxes=boxes)
 
 
 def _issued(
@@ -136,7 +164,7 @@ def _issued(
     if outcome is not None:
         _refuse_unbounded(target, outcome, eps)
         edge = not outcome.defined
-        status = Status.weakest([target.status, Status.CONDITIONAL]) if edge else target.status
+        status = _status(target, outcome)
         if isinf(norm):
             found = refuse_beaten(target, claim.network, outcome.bound, _doubtful(target, outcome, search))
     known = () if status is Status.ESTIMATED is not target.status else target.assumptions
@@ -152,6 +180,7 @@ def _issued(
         seed=seed,
         claim=claim,
         stopped="" if outcome is None else outcome.stopped,
+        proof=None if outcome is None else outcome.proof,
     )
     if contradiction := certificate.contradiction():
         raise SoundnessError("a certificate must not contradict itself", got=contradiction)
@@ -188,77 +217,80 @@ def assumptions_of(
 def _prove(
     target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort, found: float
 ) -> Outcome | None:
-    """The network's structure, branch and bound, or None where the target cannot be enclosed."""
+    """The network's structure, boxes, or None where the target cannot be enclosed."""
     if Status.ESTIMATED in (target.status, *(part.status for part in claim.parts)):
         return None
     enough = WITHIN * found if eps is None else eps
-    by_structure = _by_parts(target, claim, norm, effort) if claim.parts else None
-    if by_structure is None or by_structure.bound > enough:
-        ways = by_structure, _by_structure(target, claim, eps, norm, effort)
-        by_structure = min((way for way in ways if way), key=lambda way: way.bound, default=None)
-    if by_structure is not None and (by_structure.bound <= enough or target.domain.size > MOST_VARIABLES):
-        return by_structure
-    if by_structure is not None:
-        effort = replace(effort, deadline=effort.deadline.share(SHARE))
+    best = _by_parts(claim, norm, effort) if claim.parts else None
+    if best is None or best.bound > enough:
+        best = _better(best, _by_structure(target, claim, eps, norm, effort))
+    if best is not None and (best.bound <= enough or target.domain.size > MOST_VARIABLES):
+        return best
+    share = effort if best is None else replace(effort, deadline=effort.deadline.share(SHARE))
     try:
-        outcome = _by_boxes(target, claim, eps, norm, effort)
+        return _better(best, _attempted(PROVERS[-1], claim, norm, eps, share))
     except TimeLimitReached:
-        if by_structure is None:
+        if best is None:
             raise
-        outcome = None
-    return min((way for way in (by_structure, outcome) if way), key=lambda way: way.bound, default=None)
+        return best
 
 
-def _by_parts(target: Target, claim: Claim, norm: float, effort: Effort) -> Outcome:
-    """From the certificates of the parts, which are proved again."""
-    parts = tuple(part.again(part.claim.with_target(None), effort) for part in claim.parts)
-    return bound_by_parts(replace(claim, parts=parts), target, norm)
+def _better(one: Outcome | None, other: Outcome | None) -> Outcome | None:
+    """The one with the smaller bound."""
+    return min((way for way in (one, other) if way is not None), key=lambda way: way.bound, default=None)
+
+
+def _by_parts(claim: Claim, norm: float, effort: Effort) -> Outcome:
+    """From the parts, which are proved again."""
+    known = [part.again(part.claim.with_target(None), effort) for part in claim.parts]
+    return _from_certificates(replace(claim, parts=tuple(known)), norm)
 
 
 def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
-    """A layer-by-layer argument where there is one; an L_p error is at most the largest times |Ω|^{1/p}."""
-    factor, found = target.domain.root_volume(norm), list[Outcome]()
-    goal, part = None if eps is None else eps / factor, effort.deadline.share(SHARE)
-    for argue in (
-        lambda: bound_by_structure(target, claim.network),
-        lambda: bound_by_circuit(target, claim.network, goal, effort.deadline),
-        lambda: bound_by_ridges(target, claim.network, goal, part),
-        lambda: bound_by_planes(target, claim.network, goal, part),
-    ):
+    """The best proof that follows the network's structure, the first that meets the tolerance.
+
+    An L_p error is at most the largest one times |Ω|^{1/p}. Those that search on boxes of their own have a share of the
+    time only.
+    """
+    factor, best = target.domain.root_volume(norm), None
+    goal = None if eps is None else eps / factor
+    for prover in PROVERS[:-1]:
+        share = effort.deadline if prover.rule in ("structure", "circuit") else effort.deadline.share(SHARE)
         if effort.deadline.over:
             break
         try:
-            found.append(argue())
-        except (Unanswerable, TimeLimitReached):  # some have a share of the time only
+            found = _attempted(
+                prover, claim, inf, goal, replace(effort, deadline=share, progress=None, checkpoint=None)
+            )
+        except TimeLimitReached:
             continue
-        if goal is not None and found[-1].bound <= goal:
+        best = _better(best, found)
+        if goal is not None and best is not None and best.bound <= goal:
             break
-    if not found:
+    if best is None:
         effort.deadline.check("the proof")
         return None
-    best = min(found, key=lambda outcome: outcome.bound)
-    if isinf(norm):
+    if isinf(norm) or best.proof is None:
         return best
-    bound, *parts = multiply(np.array([best.bound, *best.parts.values()]), np.array(factor))[1].tolist()
-    return replace(best, bound=bound, parts=dict(zip(best.parts, parts, strict=True)))
+    proof = Proof(VOLUME, {}, (best.proof,))
+    return Outcome.of(_checked(proof, claim, norm, effort), proof, best.found, best.boxes)
 
 
-def _by_boxes(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort) -> Outcome | None:
-    """Branch and bound, or None where the target cannot be enclosed."""
-    try:
-        return bound_error(
-            target,
-            with_banks(claim.network),
-            eps,
-            effort.deadline,
-            effort.progress,
-            norm=norm,
-            executor=effort.executor,
-            checkpoint=effort.checkpoint,
-            memory=effort.memory,
-        )
-    except Unanswerable:
+def _attempted(prover: Prover, claim: Claim, norm: float, goal: float | None, effort: Effort) -> Outcome | None:
+    """Search for a proof and check it; None if the prover has none."""
+    if not prover.applies(claim, norm):
         return None
+    searching = effort.deadline.share(SEARCHING)
+    task = Task(goal, norm, searching, effort.progress, effort.executor, effort.checkpoint, effort.memory)
+    attempt: Attempt | None = prover.prove(claim, task)
+    if attempt is None:
+        return None
+    conclusion = _checked(attempt.proof, claim, norm, effort)
+    return Outcome.of(conclusion, attempt.proof, attempt.found, attempt.boxes, attempt.stopped)
+
+
+def _checked(proof: Proof, claim: Claim, norm: float, effort: Effort) -> Conclusion:
+    return Checker(effort.deadline, effort.executor)(proof, claim, norm)
 
 
 def _data_scores(network: Network) -> int:

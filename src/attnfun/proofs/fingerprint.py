@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..network.storage import pack
 from ..targets import Unanswerable
 from ..targets.base import digest
-from .problem import Problem
+from .rules.boxes import Problem
 
 STATE = 2
 """What the numbers of a state mean; a state of another kind is not read. 2: L_p norms, not their p-th powers."""

@@ -1,12 +1,14 @@
 """Certificates in files: what is claimed, network and target included, and the certificates of parts.
 
 Tensors are named by where they belong: `layers.0.right` is of the network, `target.w` of the target, and
-`parts.1.layers.0.right` of the network of the second part.
+`parts.1.layers.0.right` of the network of the second part; `proof.axes` is of the proof. Proofs are optional. That of a
+network made of others has the proofs of its parts as premises, which are stored with those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf, isinf, prod
 from typing import Any
 
@@ -23,24 +25,30 @@ from ..targets.callables import Traced
 from ..targets.combined import Composed, Stacked, joined
 from ..targets.regions import restore_domain
 from ..targets.samples import HELD_OUT, described
-from .boxes import PARTS
-from .certificate import EDGE_ASSUMPTION, Certificate, Claim
+from .certificate import Certificate
 from .certify import assumptions_of
-from .combined import RESTRICTED
+from .claim import EDGE_ASSUMPTION, Claim
+from .proof import PARTS, Proof
+from .rules.parts import NAME as PARTS_RULE
+from .rules.parts import RESTRICTED
 from .search import says_worth, stated_points
 
 
-def pack(certificate: Certificate) -> tuple[Tensors, dict[str, Any]]:
-    """Tensors and a JSON-ready description."""
+def pack(certificate: Certificate, *, proof: bool = True) -> tuple[Tensors, dict[str, Any]]:
+    """Tensors and a JSON-ready description, with the proof unless it is to be left out."""
     claim = certificate.claim
     tensors, network = storage.pack(claim.network)
     if claim.samples is not None:
         tensors["samples.points"], tensors["samples.values"] = claim.samples
     if claim.target is not None and not claim.parts:
         tensors |= {f"target.{name}": array for name, array in claim.target.arrays().items()}
-    parts = [pack(part) for part in claim.parts]
+    parts = [pack(part, proof=proof) for part in claim.parts]
     for number, (inner, _) in enumerate(parts):
         tensors |= {f"parts.{number}.{name}": tensor for name, tensor in inner.items()}
+    kept = certificate.proof if proof else None
+    if kept is not None and kept.rule == PARTS_RULE:
+        kept = Proof(PARTS_RULE)
+    tensors |= {} if kept is None else kept.tensors()
     return tensors, {
         "network": network,
         "domain": claim.domain.as_dict(),
@@ -48,6 +56,7 @@ def pack(certificate: Certificate) -> tuple[Tensors, dict[str, Any]]:
         "target": claim.description,
         "certificate": certificate.as_dict(),
         **({"parts": [description for _, description in parts]} if parts else {}),
+        **({} if kept is None else {"proof": kept.as_dict()}),
     }
 
 
@@ -69,7 +78,18 @@ def unpack(tensors: Tensors, data: object, place: str = "") -> Certificate:
         claim = Claim.of_parts(network, domain, output_shape, description, parts)
     else:
         claim = _claim(network, domain, output_shape, description, tensors)
-    return _certificate(given.inner("certificate"), claim)
+    return replace(_certificate(given.inner("certificate"), claim), proof=_proof(given, claim, tensors))
+
+
+def _proof(given: Fields, claim: Claim, tensors: Tensors) -> Proof | None:
+    """The stored proof, if there is one; nobody believes it yet."""
+    if given.data.get("proof") is None:
+        return None
+    proof = Proof.restored(given.data["proof"], tensors)
+    if proof.rule != PARTS_RULE:
+        return proof
+    premises = [part.proof for part in claim.parts if part.proof is not None]
+    return Proof(PARTS_RULE, {}, tuple(premises)) if len(premises) == len(claim.parts) else None
 
 
 COMBINED = {Stacked.kind: None, Composed.kind: 2, RESTRICTED: 1}

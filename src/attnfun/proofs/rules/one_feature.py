@@ -14,29 +14,53 @@ interpolating heads; the parts `input` and `rounding` count it three times.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, nextafter
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval
-from ..arithmetic.formats import FORMATS
-from ..deadline import NEVER, Deadline
-from ..domain import Box
-from ..network import Affine, Attention, Network
-from ..targets import PiecewiseLinear, Target, Unanswerable
-from ..targets.piecewise import Stage, TruncatedLinearTarget
-from .branch_and_bound import Outcome, bound_error
-from .structure import follow, initial_state
+from ...arithmetic.formats import FORMATS
+from ...domain import Box
+from ...network import Affine, Attention, Network
+from ...targets import PiecewiseLinear, Target, Unanswerable
+from ...targets.piecewise import Stage, TruncatedLinearTarget
+from ..claim import Claim
+from ..proof import Conclusion
+from .structure import follow, initial_state, whole
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
+NAME = "one feature"
 
-def bound_by_ridges(target: Target, network: Network, goal: float | None, deadline: Deadline = NEVER) -> Outcome:
-    """A bound on `|target - network|` over the domain, or Unanswerable where the network is of another kind."""
-    match target, network.layers:
+
+@dataclass(frozen=True, eq=False)
+class OneFeature:
+    """A truncated linear map of sequences, reduced to one variable."""
+
+    target: Target
+    inner: Claim
+    """That the head, as a function of one feature, imitates the clip."""
+    apart: float
+    """How far the feature may be from the linear map, in real arithmetic."""
+    off: Floats  # (2,), how far the deployed network's feature may be off, because of the input and of its own rounding
+
+    def conclusion(self, head: Conclusion) -> Conclusion:
+        """The bound for the sequence, from that for one feature."""
+        parts = {
+            "construction": head.parts["construction"] + self.apart,
+            "input": 3 * float(self.off[0]),
+            "rounding": head.parts["rounding"] + 3 * float(self.off[1]),
+        }
+        bound = nextafter(sum(parts.values()) * (1 + 1e-12), inf)
+        return Conclusion(bound, parts, True, whole(self.target))
+
+
+def reduced(claim: Claim) -> OneFeature:
+    """The claim in one variable, or Unanswerable where the network is of another kind."""
+    network = claim.network
+    match claim.imitated, network.layers:
         case TruncatedLinearTarget() as target, (Affine() as read_in, Attention() as layer):
             pass
         case _:
@@ -50,23 +74,13 @@ def bound_by_ridges(target: Target, network: Network, goal: float | None, deadli
     if noise.any():
         raise Unanswerable  # constants must be exact
     g, off = state.forms[:, feature], state.error[:, feature]  # (n,), (n, 2)
-    family = target.family
-    exact = target.linear_forms(maxima.frame)  # (n,)
-    apart = (g - exact).size  # (n,)
+    apart = float((g - target.linear_forms(maxima.frame)).size.max())
     reach = off.sum(axis=1) * 1.01
     domain = Box(float((g.range.lo - reach).min()), float((g.range.hi + reach).max()))
-    clip = Stage.affine(np.ones((1, 1)), np.zeros(1)).clipped(family.a, family.b)
+    clip = Stage.affine(np.ones((1, 1)), np.zeros(1)).clipped(target.family.a, target.family.b)
     alone = Network((_lift(feature, row), _frozen(layer, constants)), 1, network.dtype)
     one = PiecewiseLinear([clip], domain, (), "clip")
-    outcome = bound_error(one, alone, None if goal is None else max(goal * 0.98 - float(apart.max()), 0.0), deadline)
-    parts = {
-        "construction": outcome.parts["construction"] + float(apart.max()),
-        "input": 3 * float(off[:, 0].max()),
-        "rounding": outcome.parts["rounding"] + 3 * float(off[:, 1].max()),
-    }
-    bound = nextafter(sum(parts.values()) * (1 + 1e-12), inf)
-    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
-    return Outcome(bound, parts, 0.0, outcome.boxes, True, box)
+    return OneFeature(target, Claim.inner(one, alone), apart, off.max(axis=0))
 
 
 def _asked(layer: Attention, varies: Flags, constants: Floats) -> tuple[int, Floats]:

@@ -16,80 +16,103 @@ later ones are absent: ω(a) belongs to the construction, `ω(a + r) - ω(a)` to
 Rectifier heads are read as fans (`structure.py`). At the end the network's outputs and the formula's are forms of the
 same atoms. Nothing is taken from the construction: a wrong weight makes ε large, never the bound wrong.
 
-Equal heads on equal ranges are proved once. Cost: one proof in one variable for each distinct head.
+Data: `units`, which unit each head of a bank computes, and `premise`, which premise says how well; in the order of
+layers and heads. Premises are proofs in one variable; equal heads on equal ranges share one. A wrong choice makes some
+distance large, never the bound wrong.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
-from math import inf, nextafter
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from math import inf
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arithmetic import Interval
-from ..arithmetic.directed import ULP
-from ..arithmetic.formats import FORMATS, Format
-from ..arithmetic.forms import Forms
-from ..arithmetic.rounding import OWN, linear_error, with_sum
-from ..deadline import NEVER, Deadline
-from ..network import Attention, Network
-from ..network.layers import scaling_roundings
-from ..network.reference import run
-from ..targets import Target, Unanswerable
-from ..targets.circuits import Circuit, Unit
-from ..targets.composites import Composite, OneVariable, cells
-from .branch_and_bound import Outcome, bound_error
-from .structure import State, follow, initial_state
+from ...arithmetic import Interval
+from ...arithmetic.directed import ULP
+from ...arithmetic.formats import FORMATS, Format
+from ...arithmetic.forms import Forms
+from ...arithmetic.rounding import OWN, linear_error, with_sum
+from ...deadline import NEVER, Deadline
+from ...network import Attention, Network
+from ...network.layers import scaling_roundings
+from ...targets import Target, Unanswerable
+from ...targets.circuits import Circuit, Unit
+from ...targets.composites import Composite, OneVariable
+from ..claim import Claim
+from ..proof import Conclusion, Floats, Integers, Proof, refuse_proof
+from .structure import State, compared, follow, initial_state
 
-Floats = npt.NDArray[np.float64]
-
-SAME = 1e-6
-"""A feature that differs from a unit's argument by less than this fraction of their terms may be it."""
-UNSEEN = 0.1
-"""The fraction of its share of the tolerance below which it does not matter how far a head is off."""
-TRIALS = 257
-"""Places at which a head is compared with its unit before the proof."""
+NAME = "circuit"
 RIVALS = 16
 """Memory tokens beside a data token in a head that computes a rectifier, at most: one would do."""
-BOXES = 3000
-"""Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
-NOISE = 20.0
-"""Differences below so many units in the last place of a bank's values are noise, of the proof as of the network."""
-ROOM = 1.1
-"""A proof aims at this multiple of the largest difference found."""
-
-
-def bound_by_circuit(target: Target, network: Network, eps: float | None, deadline: Deadline = NEVER) -> Outcome:
-    """A bound on `|target - network|` over the domain; Unanswerable if a head does not belong to the circuit.
-
-    Heads need not be followed closer than to a small share of `eps`.
-    """
-    circuit = target.circuit()
-    goals = UNSEEN * circuit.budget(eps).shares if eps else np.zeros(len(circuit.units))
-    walk = _Walk(circuit, goals, FORMATS[network.dtype], deadline)
-    state = initial_state(circuit, network)
-    with np.errstate(over="ignore", invalid="ignore"):
-        for layer in network.layers:
-            state = walk.after(layer, state)
-        flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), circuit.frame)
-        construction = (flat - circuit.results).size[:, None]  # (m, 1)
-    parts = np.concatenate([construction, state.error.reshape(-1, 2)], axis=1)  # (m, 3)
-    parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
-    bound = nextafter(float(parts.sum(axis=1).max()), inf)
-    construction_part, moved, own = (float(part) for part in parts.max(axis=0))
-    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
-    largest = {"construction": construction_part, "input": moved, "rounding": own}
-    return Outcome(bound, largest, 0.0, walk.boxes, circuit.defined, box)
 
 
 @dataclass(frozen=True)
-class _Proof:
+class Known:
     """What is known of one head on a range: its distance from the unit, its rounding error."""
 
     distance: float
     rounding: float
+
+
+class Guide(Protocol):
+    """Says what the heads of a network are: a proof that is being checked, or a prover."""
+
+    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
+        """The unit that a bank computes at a form."""
+        ...
+
+    def known(self, bank: Network, unit: int, claim: OneVariable) -> Known:
+        """How far the bank is from its unit, on the range of the claim."""
+        ...
+
+
+def follow_circuit(target: Target, network: Network, guide: Guide, deadline: Deadline = NEVER) -> Conclusion:
+    """A bound on `|target - network|` over the domain; Unanswerable if a layer does not belong to a circuit."""
+    circuit = target.circuit()
+    walk = _Walk(circuit, FORMATS[network.dtype], guide, deadline)
+    state = initial_state(circuit, network)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for layer in network.layers:
+            state = walk.after(layer, state)
+    return compared(target, state, circuit.results, defined=circuit.defined)
+
+
+class Stored:
+    """The guide that a proof is."""
+
+    def __init__(self, proof: Proof, check: Callable[[Proof, Claim], Conclusion]) -> None:
+        units, premise = (_choices(proof, name) for name in ("units", "premise"))
+        if len(units) != len(premise) or not ((premise >= 0) & (premise < len(proof.premises))).all():
+            raise refuse_proof(NAME, "must name a unit and a premise for each head", (units.tolist(), premise.tolist()))
+        self.premises, self.check = proof.premises, check
+        self.choices, self.premise = iter(zip(units.tolist(), premise.tolist(), strict=True)), -1
+        self.checked = dict[Any, Known]()
+
+    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
+        """The next choice."""
+        unit, self.premise = next(self.choices, (-1, -1))
+        if not 0 <= unit < len(circuit.units):
+            raise refuse_proof(NAME, f"must name a unit from 0 to {len(circuit.units) - 1} for each head", unit)
+        return unit
+
+    def known(self, bank: Network, unit: int, claim: OneVariable) -> Known:
+        """What the premise proves of this very bank on this very range."""
+        key = (self.premise, claim.function, float(claim.domain.lo[0]), float(claim.domain.hi[0]), *stored(bank))
+        if key not in self.checked:
+            conclusion = self.check(self.premises[self.premise], Claim.inner(claim, bank))
+            self.checked[key] = Known(conclusion.parts["construction"], conclusion.parts["rounding"])
+        return self.checked[key]
+
+
+def _choices(proof: Proof, name: str) -> Integers:
+    array = proof.data.get(name, np.empty(0))
+    if array.dtype != np.int64 or array.ndim != 1:
+        raise refuse_proof(NAME, f"must have {name} as a list of integers", f"{array.dtype} {array.shape}")
+    return array
 
 
 @dataclass
@@ -97,11 +120,9 @@ class _Walk:
     """Follows the features of one network."""
 
     circuit: Circuit
-    goals: Floats  # (K,)
     arithmetic: Format
+    guide: Guide
     deadline: Deadline
-    boxes: int = 0
-    proofs: dict[Any, _Proof] = field(default_factory=dict)
 
     def after(self, layer: Any, state: State) -> State:
         """The features after a layer; units read the registers of one token."""
@@ -142,59 +163,30 @@ class _Walk:
         feature = int(asked[0])
         form, off = state.forms[0, feature], state.error[0, feature]
         bank = _alone(layer, number, feature, self.arithmetic.name)
-        unit, shift, apart = self.match(bank, form)
+        unit = self.guide.unit(bank, form, self.circuit)
+        shift, apart = argument_of(self.circuit, unit, form)
         total = float(apart + off.sum())
         if not np.isfinite(total):
             raise Unanswerable
-        proof = self.prove(bank, unit, shift, total)
+        known = self.guide.known(bank, unit, range_claim(self.circuit.units[unit], shift, total))
         exact, rounded, deployed = (
             self.circuit.units[unit].modulus(distance) for distance in (apart, apart + float(off[OWN]), total)
         )
         atom = np.eye(1, len(self.circuit.frame.lo), 1 + self.circuit.inputs + unit)[0]
-        value = Forms(atom, np.array(proof.distance + exact), self.circuit.frame)
+        value = Forms(atom, np.array(known.distance + exact), self.circuit.frame)
         own = max(rounded - exact, 0.0)
-        return value, np.array([max(deployed - exact - own, 0.0), own + proof.rounding]) * (1 + 4 * ULP)
-
-    def match(self, bank: Network, form: Forms) -> tuple[int, float, float]:
-        """The unit that a bank imitates at a form, the shift of its argument, and how far that argument is off."""
-        apart = [form - argument for argument in (self.circuit.arguments[k] for k in range(len(self.circuit.units)))]
-        found = []
-        for number, difference in enumerate(apart):
-            shift = float(difference.coefficients[0])
-            coefficients = difference.coefficients.copy()
-            coefficients[0] = 0.0
-            rest = float(Forms(coefficients, difference.slack, difference.frame).size)
-            unlike = float(np.abs(coefficients) @ difference.frame.sizes)
-            if unlike <= SAME * float(np.abs(form.coefficients[1:]) @ difference.frame.sizes[1:]):
-                claim = _claim(self.circuit.units[number], shift, rest)
-                found.append((self.misfit(bank, claim), number, shift, rest))
-        if not found:
-            raise Unanswerable
-        return min(found)[1:]
-
-    def misfit(self, bank: Network, claim: OneVariable) -> float:
-        """The largest difference at some points."""
-        points = cells(float(claim.domain.lo[0]), float(claim.domain.hi[0]), TRIALS).mid[:, None]
-        return float(np.abs(run(bank, points[..., None])[:, 0] - claim.values(points)).max())
-
-    def prove(self, bank: Network, number: int, shift: float, off: float) -> _Proof:
-        """The distance of a bank from its unit, on the range of the unit's argument and `off` beyond."""
-        unit = self.circuit.units[number]
-        key = (unit.function, unit.low, unit.high, shift, off, *_stored(bank))
-        if key not in self.proofs:
-            claim = _claim(unit, shift, off)
-            largest = float(np.abs(bank.attention[0].values()).max())
-            goal = max(float(self.goals[number]), ROOM * self.misfit(bank, claim), NOISE * ULP * largest)
-            outcome = bound_error(claim, bank, goal, self.deadline, most=BOXES)
-            while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
-                goal = ROOM * outcome.found
-                outcome = bound_error(claim, bank, goal, self.deadline, most=BOXES)
-            self.boxes += outcome.boxes
-            self.proofs[key] = _Proof(outcome.parts["construction"], outcome.parts["rounding"])
-        return self.proofs[key]
+        return value, np.array([max(deployed - exact - own, 0.0), own + known.rounding]) * (1 + 4 * ULP)
 
 
-def _claim(unit: Unit, shift: float, off: float) -> OneVariable:
+def argument_of(circuit: Circuit, unit: int, form: Forms) -> tuple[float, float]:
+    """A form as the argument of a unit: the shift between them, and how far they are apart beside it."""
+    difference = form - circuit.arguments[unit]
+    shift, coefficients = float(difference.coefficients[0]), difference.coefficients.copy()
+    coefficients[0] = 0.0
+    return shift, float(Forms(coefficients, difference.slack, difference.frame).size)
+
+
+def range_claim(unit: Unit, shift: float, off: float) -> OneVariable:
     """The unit's function of the feature that a head reads, on the feature's range."""
     low, high = np.nextafter(unit.low - off, -inf), np.nextafter(unit.high + off, inf)
     function = unit.function.clipped(*unit.clips(off))
@@ -221,7 +213,7 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
     return Network((replace(head, scaling=scaling_roundings(layer)),), 1, dtype)
 
 
-def _stored(bank: Network) -> list[Any]:
+def stored(bank: Network) -> list[Any]:
     """Every number of a bank as it is stored: rounding depends on the factors of keys and values, not on products."""
     (layer,) = bank.attention
     stored = (getattr(layer, part.name) for part in fields(layer))

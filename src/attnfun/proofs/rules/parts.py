@@ -21,29 +21,34 @@ rounding together hold where the input is exact, as they must where the composit
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from math import inf, isinf
+from math import isinf
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval
-from ..arithmetic.directed import ULP, above, below
-from ..domain import Box
-from ..errors import InputError, ProofFailed
-from ..network import Network
-from ..network.joining import in_series, side_by_side
-from ..targets import Target
-from ..targets.combined import Composed, Stacked
-from ..targets.continuity import modulus, range_of
-from .boxes import PARTS
-from .branch_and_bound import Outcome
-from .certificate import EDGE_ASSUMPTION, Certificate, Claim
-from .rewriting import with_banks
-from .search import corners, network_rows
+from ...arithmetic import Interval
+from ...arithmetic.directed import ULP, above, below
+from ...domain import Box
+from ...errors import InputError, ProofFailed
+from ...network import Network
+from ...network.joining import in_series, side_by_side
+from ...targets.combined import Composed, Stacked
+from ...targets.continuity import modulus, range_of
+from ..claim import EDGE_ASSUMPTION, Claim
+from ..proof import PARTS, Conclusion, Proof, refuse_proof
+from ..rewriting import with_banks
+from ..search import corners, network_rows
+from .structure import whole
+
+if TYPE_CHECKING:
+    from ..certificate import Certificate
 
 Floats = npt.NDArray[np.float64]
 
+NAME = "parts"
 RESTRICTED = "restricted"
 SAMPLES = 4096
 """Points at which an estimate looks at the values of an inner network."""
@@ -56,21 +61,45 @@ def joint_network(kind: str, parts: list[Network]) -> Network:
     return in_series(*parts) if kind == Composed.kind else parts[0]
 
 
-def bound_by_parts(claim: Claim, target: Target, norm: float = inf) -> Outcome:
-    """A bound from the certificates of the parts."""
-    kind, parts = claim.description["kind"], claim.parts
+def from_certificates(claim: Claim, norm: float) -> Conclusion:
+    """A bound from the certificates of the parts as they are."""
+    return concluded(claim, norm, [errors_of(part) for part in claim.parts], [_sure(part) for part in claim.parts])
+
+
+def concluded(claim: Claim, norm: float, errors: list[Floats], defined: list[bool]) -> Conclusion:
+    """A bound from those on the parts' outputs, (m, 4) each, and whether their targets are surely defined."""
     _refuse_misfits(claim, norm)
-    rows = _through(*parts) if kind == Composed.kind else np.concatenate([errors_of(part) for part in parts])
+    composed = claim.description["kind"] == Composed.kind
+    rows = _through(claim, *errors) if composed else np.concatenate(errors)  # (m, 4)
     largest = rows.max(axis=0) * (1 + 1e-12)
-    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
-    return Outcome(
-        bound=float(largest[-1]),
-        parts={name: float(part) for name, part in zip(PARTS, largest, strict=False)},
-        found=0.0,
-        boxes=sum(part.effort["boxes"] for part in parts),
-        defined=all(EDGE_ASSUMPTION not in part.assumptions for part in parts),
-        worst=box,
-    )
+    parts = {name: float(part) for name, part in zip(PARTS, largest, strict=False)}
+    return Conclusion(float(largest[-1]), parts, all(defined), whole(claim.imitated))
+
+
+def from_premises(claim: Claim, proof: Proof, norm: float, check: Callable[[Proof, Claim], Conclusion]) -> Conclusion:
+    """A bound from proofs of the parts."""
+    if len(proof.premises) != len(claim.parts) or not claim.parts:
+        raise refuse_proof(NAME, f"must have a premise for each of {len(claim.parts)} parts", len(proof.premises))
+    known = [
+        _outputs(part.claim, premise, norm, check) for part, premise in zip(claim.parts, proof.premises, strict=True)
+    ]
+    for part, (rows, _) in zip(claim.parts, known, strict=True):
+        if not part.states(float(rows[:, -1].max())):
+            raise refuse_proof(NAME, f"must prove what its parts state, {part.bound:.6g} here", rows[:, -1].max())
+    return concluded(claim, norm, [rows for rows, _ in known], [sure for _, sure in known])
+
+
+def _outputs(
+    claim: Claim, proof: Proof, norm: float, check: Callable[[Proof, Claim], Conclusion]
+) -> tuple[Floats, bool]:
+    """Bounds on the parts of each output's error and their sum, (m, 4); networks side by side keep their own."""
+    if proof.rule == NAME and claim.parts and claim.description["kind"] == Stacked.kind:
+        conclusion = check(proof, claim)  # refuses what does not fit
+        pairs = zip(claim.parts, proof.premises, strict=True)
+        inner = [_outputs(part.claim, premise, norm, check) for part, premise in pairs]
+        return np.concatenate([rows for rows, _ in inner]), conclusion.defined
+    conclusion = check(proof, claim)
+    return _rows(claim, conclusion.parts, conclusion.bound), conclusion.defined
 
 
 def _refuse_misfits(claim: Claim, norm: float) -> None:
@@ -104,39 +133,43 @@ def errors_of(certificate: Certificate) -> Floats:
     if claim.parts and claim.description["kind"] == Stacked.kind:
         return np.concatenate([errors_of(part) for part in claim.parts])
     total = certificate.bound - certificate.allowance + 4 * ULP * certificate.bound  # fast evaluation is for the whole
-    row = [*(certificate.parts.get(name, 0.0) for name in PARTS), total]
-    return np.tile(row, (int(np.prod(claim.output_shape)), 1))
+    return _rows(claim, certificate.parts, total)
 
 
-def reach_of(certificate: Certificate, within: Box | None = None) -> Interval:
-    """Where the values of target and network lie, in deployed arithmetic, (m,)."""
-    target, off = certificate.claim.target, errors_of(certificate)[:, -1]
-    if target is None:
-        raise InputError("a combined network needs the functions of its parts", got=repr(certificate.claim.description))
+def _rows(claim: Claim, parts: Mapping[str, float], total: float) -> Floats:
+    """The same bounds for each output, (m, 4)."""
+    return np.tile([*(parts.get(name, 0.0) for name in PARTS), total], (int(np.prod(claim.output_shape)), 1))
+
+
+def _sure(certificate: Certificate) -> bool:
+    """Was the target proved to be defined on the whole domain?"""
+    return EDGE_ASSUMPTION not in certificate.assumptions
+
+
+def reach_of(claim: Claim, off: Floats, within: Box | None = None) -> Interval:
+    """Where the values of target and network lie, in deployed arithmetic, the errors being at most `off`; (m,)."""
     room = None
     if within is not None:
         low, high = within.lo.ravel() + off, within.hi.ravel() - off
         margin = 4 * ULP * (np.abs(within.lo.ravel()) + np.abs(within.hi.ravel()) + off)
         room = Interval(low + margin, high - margin)
-    range_ = range_of(target, room)
+    range_ = range_of(claim.imitated, room)
     return Interval(below(range_.lo - off), above(range_.hi + off))
 
 
-def _through(outer: Certificate, inner: Certificate) -> Floats:
-    """The errors of a composition, (m, 4)."""
-    domain, errors = outer.claim.domain, errors_of(inner)  # (k, 4)
-    reach = reach_of(inner, domain)
+def _through(claim: Claim, own: Floats, errors: Floats) -> Floats:
+    """The errors of a composition (m, 4), from those of the outer network (m, 4) and of the inner one (k, 4)."""
+    outer, inner = (part.claim for part in claim.parts)
+    domain = outer.domain
+    reach = reach_of(inner, errors[:, -1], domain)
     if not _inside(reach, domain):
-        reach = reach_of(inner)  # closer, whether or not it lies in the domain: for the words
+        reach = reach_of(inner, errors[:, -1])  # closer, whether or not it lies in the domain: for the words
         if not _inside(reach, domain):
             raise outside(domain, reach, "proved")
     rounded = np.minimum(above(errors[:, 0] + errors[:, 2]), errors[:, -1])  # where the input is exact, (k,)
     moved = np.stack([errors[:, 0], rounded, errors[:, -1]])  # (3, k)
-    if outer.claim.target is None:
-        raise InputError("a combined network needs the functions of its parts", got=repr(outer.claim.description))
-    exact, by_rounding, deployed = modulus(outer.claim.target, reach, moved)  # (m,) each
+    exact, by_rounding, deployed = modulus(outer.imitated, reach, moved)  # (m,) each
     by_rounding = np.maximum(by_rounding, exact)
-    own = errors_of(outer)  # (m, 4)
     construction, rounding = own[:, 0] + exact, own[:, 2] + by_rounding - exact
     total = np.minimum(own[:, -1], own[:, 0] + own[:, 2]) + deployed
     return np.stack([construction, np.maximum(deployed - by_rounding, 0.0), rounding, total], axis=1) * (1 + 1e-12)

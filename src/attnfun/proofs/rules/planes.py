@@ -9,44 +9,47 @@ over the box. M is `max P - max Q`; with one plane P_j that leads at p,
 
     f - M <= max_k (f - P_j + Q_k),    each at most    its value at p + |its slope at p|·r + what c_α adds,
 
-and likewise `M - f <= max_k (P_k - Q_j - f)`. Boxes whose bound is too large are halved. O(N D) work for a box.
+and likewise `M - f <= max_k (P_k - Q_j - f)`. O(N D) work for a box.
+
+Data: `axes` and `series`, a cover (`proof.Cover`); no leaf uses further series.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, nextafter, sqrt
+from math import inf, nextafter
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval
-from ..arithmetic.directed import ULP
-from ..arithmetic.jets import variables
-from ..deadline import NEVER, Deadline
-from ..network import Affine, Attention, Network
-from ..targets import MaxAffine, Target, Unanswerable
-from .branch_and_bound import MAX_BOXES, WITHIN, Outcome
-from .structure import bound_by_structure
+from ...arithmetic import Interval
+from ...arithmetic.directed import ULP
+from ...arithmetic.jets import variables
+from ...deadline import NEVER, Deadline
+from ...network import Affine, Attention, Network
+from ...targets import MaxAffine, Target, Unanswerable
+from ..claim import Claim
+from ..proof import Conclusion, Cover, Integers, Proof
+from .structure import bound_by_structure, whole
 
 Floats = npt.NDArray[np.float64]
 
+NAME = "planes"
 ENTRIES = 2**20
 """Numbers in the largest temporary array."""
 
 
-def bound_by_planes(target: Target, network: Network, goal: float | None, deadline: Deadline = NEVER) -> Outcome:
+def bound_by_planes(claim: Claim, proof: Proof, deadline: Deadline = NEVER) -> Conclusion:
     """A bound on `|target - network|` over the domain, or Unanswerable where the network is of another kind."""
+    target = claim.imitated
     if target.outputs != 1:
         raise Unanswerable
-    planes = read_planes(network)
-    outcome = bound_by_structure(planes.on(target.domain), network)
-    room = None if goal is None else max(0.999 * goal - outcome.bound, 0.0)
-    distance = _Distance.of(target, planes).largest(room, deadline)
-    parts = {**outcome.parts, "construction": outcome.parts["construction"] + distance.bound}
-    bound = nextafter((outcome.bound + distance.bound) * (1 + 1e-12), inf)
-    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
-    return Outcome(bound, parts, 0.0, distance.boxes, True, box)
+    planes = read_planes(claim.network)
+    network = bound_by_structure(planes.on(target.domain), claim.network)
+    distance = Distance.of(target, planes).largest(proof, deadline)
+    parts = {**network.parts, "construction": network.parts["construction"] + distance}
+    bound = nextafter((network.bound + distance) * (1 + 1e-12), inf)
+    return Conclusion(bound, parts, True, whole(target))
 
 
 def read_planes(network: Network) -> MaxAffine:
@@ -73,16 +76,8 @@ def read_planes(network: Network) -> MaxAffine:
     return MaxAffine(A, b + shift, MaxAffine(*parts[1]) if len(parts) == 2 else None)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """The result of branch and bound."""
-
-    bound: float
-    boxes: int
-
-
 @dataclass(frozen=True, eq=False)
-class _Distance:
+class Distance:
     """Bounds `|f - M|` on boxes."""
 
     target: Target
@@ -90,34 +85,31 @@ class _Distance:
     minus: tuple[Floats, Floats]  # (N', D), (N',)
 
     @classmethod
-    def of(cls, target: Target, planes: MaxAffine) -> _Distance:
+    def of(cls, target: Target, planes: MaxAffine) -> Distance:
         """The second maximum is that of one plane, zero, where there is none."""
         none = (np.zeros((1, planes.A.shape[1])), np.zeros(1))
         return cls(target, (planes.A, planes.b), none if planes.minus is None else (planes.minus.A, planes.minus.b))
 
-    def largest(self, goal: float | None, deadline: Deadline) -> _Found:
-        """Halve boxes until all are at most `goal`, or close to an error found, or time or boxes are used up."""
-        low, high = self.target.domain.lo.reshape(1, -1), self.target.domain.hi.reshape(1, -1)
-        settled, seen, count, outer = 0.0, 0.0, 0, inf
-        step = max(1, ENTRIES // (max(len(self.plus[1]), len(self.minus[1])) * low.shape[1]))
-        while len(low):
-            parts = list[tuple[Floats, Floats, npt.NDArray[np.integer]]]()
-            for k in range(0, len(low), step):
-                if deadline.over and outer < inf:
-                    return _Found(max(settled, outer), count)
-                deadline.check("the proof")
-                parts.append(self.on(low[k : k + step], high[k : k + step]))
-            bound, error, axis = (np.concatenate(part) for part in zip(*parts, strict=True))
-            count += len(bound)
-            seen = max(seen, float(error.max()))
-            enough = goal if goal is not None else sqrt(WITHIN) * seen
-            open_ = bound > enough
-            if deadline.over or count > MAX_BOXES or (goal is not None and seen > goal):
-                open_[:] = False
-            settled = max(settled, float(bound[~open_].max(initial=0.0)))
-            outer = float(bound[open_].max(initial=0.0))  # holds on their halves too
-            low, high = _halved(low[open_], high[open_], axis[open_])
-        return _Found(settled, count)
+    def largest(self, proof: Proof, deadline: Deadline) -> float:
+        """The largest bound on the leaves of a cover; inf where a leaf has none."""
+        low, high = self.target.domain.starts()  # (R, D)
+        cover = Cover.read(NAME, proof.data, len(low), low.shape[1])
+        node, largest = np.arange(len(low)), 0.0
+        while len(node):
+            leaf = cover.leaf[node]
+            for rows in self.batches(np.flatnonzero(leaf)):
+                deadline.check("checking the proof")
+                largest = max(largest, float(self.on(low[rows], high[rows])[0].max()))
+            inner = np.flatnonzero(~leaf)
+            axis = cover.axes[node[inner]].astype(np.int64)
+            low, high = halved(low[inner], high[inner], axis)
+            node = cover.children(node[inner]).T.ravel()
+        return largest
+
+    def batches(self, rows: Integers) -> list[Integers]:
+        """Rows in batches whose temporary arrays are small."""
+        step = max(1, ENTRIES // (max(len(self.plus[1]), len(self.minus[1])) * self.target.domain.size))
+        return [rows[k : k + step] for k in range(0, len(rows), step)]
 
     def on(self, low: Floats, high: Floats) -> tuple[Floats, Floats, npt.NDArray[np.integer]]:
         """A bound for each box (B, D), the error at its centre, and the axis along which to halve it."""
@@ -161,10 +153,10 @@ def _reach(value: Floats, slope: Floats, planes: Floats, slopes: Floats, radius:
     return (value[:, None] + planes + steep).max(axis=1)
 
 
-def _halved(low: Floats, high: Floats, axis: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
+def halved(low: Floats, high: Floats, axis: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
     """Both halves of each box."""
     rows = np.arange(len(low))
-    middle = low[rows, axis] / 2 + high[rows, axis] / 2
+    middle = Interval(low[rows, axis], high[rows, axis]).mid
     upper, lower = low.copy(), high.copy()
     upper[rows, axis] = lower[rows, axis] = middle
     return np.concatenate([low, upper]), np.concatenate([lower, high])

@@ -25,22 +25,23 @@ from math import inf, nextafter
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval
-from ..arithmetic.directed import ULP
-from ..arithmetic.formats import FORMATS, Format
-from ..arithmetic.forms import Forms, Frame, product_rounding, rounded_up
-from ..arithmetic.rounding import OWN, linear_error, score_error, with_sum
-from ..network import Affine, Attention, Network
-from ..network.layers import scaling_roundings, tokens_read
-from ..targets import Target, Unanswerable
-from ..targets.maxima import Reference
-from .branch_and_bound import Outcome
-from .enclosure import push
-from .fans import Keys, Reading, read
-from .heads import Region
+from ...arithmetic import Interval
+from ...arithmetic.directed import ULP
+from ...arithmetic.formats import FORMATS, Format
+from ...arithmetic.forms import Forms, Frame, product_rounding, rounded_up
+from ...arithmetic.rounding import OWN, linear_error, score_error, with_sum
+from ...network import Affine, Attention, Network
+from ...network.layers import scaling_roundings, tokens_read
+from ...targets import Target, Unanswerable
+from ...targets.maxima import Reference
+from ..enclosure import push
+from ..fans import Keys, Reading, read
+from ..heads import Region
+from ..proof import PARTS, Conclusion
 
 Floats = npt.NDArray[np.float64]
 
+NAME = "structure"
 ENTRIES = 2**27
 """Coefficients of the scores of one head as forms; there is no argument by structure beyond."""
 
@@ -58,20 +59,30 @@ class State:
         return self.forms.size + self.error.sum(axis=-1)
 
 
-def bound_by_structure(target: Target, network: Network) -> Outcome:
+def bound_by_structure(target: Target, network: Network) -> Conclusion:
     """A bound on `|target - network|` over the domain; Unanswerable if the target has no maxima or a layer no fan."""
     maxima, arithmetic = target.maxima(), FORMATS[network.dtype]
     state = initial_state(maxima, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
             state = follow(layer, state, maxima, tokens_read(after, len(state.error)), arithmetic)
-        flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), maxima.frame)
-        parts = np.concatenate([(flat - maxima.outputs).size[:, None], state.error.reshape(-1, 2)], axis=1)  # (m, 3)
+    return compared(target, state, maxima.outputs, defined=True)
+
+
+def compared(target: Target, state: State, outputs: Forms, *, defined: bool) -> Conclusion:
+    """Target and network as forms of the same references: their difference, term by term."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), outputs.frame)
+        parts = np.concatenate([(flat - outputs).size[:, None], state.error.reshape(-1, 2)], axis=1)  # (m, 3)
     parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
     bound = nextafter(float(parts.sum(axis=1).max()), inf)
-    construction, moved, own = (float(part) for part in parts.max(axis=0))
-    box = Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
-    return Outcome(bound, {"construction": construction, "input": moved, "rounding": own}, 0.0, 1, True, box)
+    largest = {name: float(part) for name, part in zip(PARTS, parts.max(axis=0), strict=True)}
+    return Conclusion(bound, largest, defined, whole(target))
+
+
+def whole(target: Target) -> Interval:
+    """The domain as one box, (1, D)."""
+    return Interval(target.domain.lo.reshape(1, -1), target.domain.hi.reshape(1, -1))
 
 
 def initial_state(maxima: Reference, network: Network) -> State:

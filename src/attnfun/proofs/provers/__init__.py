@@ -1,0 +1,37 @@
+"""Provers: search for proofs, one file a strategy. Nobody has to trust them: rules check what they leave."""
+
+from __future__ import annotations
+
+from math import isinf
+
+from ...targets import Unanswerable
+from ..claim import Claim
+from ..proof import Proof
+from ..rules import structure
+from . import boxes, circuit, one_feature, planes
+from .base import Attempt, Outcome, Progress, Prover, Task
+
+__all__ = ["PROVERS", "Attempt", "Outcome", "Progress", "Prover", "Task"]
+
+
+def _structure(claim: Claim, task: Task) -> Attempt | None:
+    """There is nothing to search for: the rule applies or it does not."""
+    try:
+        structure.bound_by_structure(claim.imitated, claim.network)
+    except Unanswerable:
+        return None
+    return Attempt(Proof(structure.NAME))
+
+
+def _sup_norm(claim: Claim, norm: float) -> bool:
+    return isinf(norm)
+
+
+PROVERS = (
+    Prover(structure.NAME, _sup_norm, _structure),
+    Prover("circuit", _sup_norm, circuit.prove),
+    Prover("one feature", _sup_norm, one_feature.prove),
+    Prover("planes", _sup_norm, planes.prove),
+    Prover("boxes", lambda claim, norm: True, boxes.prove),
+)
+"""In the order in which they are tried; all but the last follow the network's structure."""

@@ -1,0 +1,97 @@
+"""Search for the units that the heads of a network compute, and for a cover for each [T 11.4]."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...arithmetic.directed import ULP
+from ...arithmetic.forms import Forms
+from ...deadline import Deadline
+from ...network import Network
+from ...network.reference import run
+from ...targets import Unanswerable
+from ...targets.circuits import Circuit
+from ...targets.composites import OneVariable, cells
+from ..claim import Claim
+from ..proof import Floats, Proof
+from ..rules.circuit import NAME, Known, argument_of, follow_circuit, range_claim, stored
+from . import boxes
+from .base import Attempt, Task
+
+SAME = 1e-6
+"""A feature that differs from a unit's argument by less than this fraction of their terms may be it."""
+UNSEEN = 0.1
+"""The fraction of its share of the tolerance below which it does not matter how far a head is off."""
+TRIALS = 257
+"""Places at which a head is compared with its unit before the search."""
+MOST = 3000
+"""Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
+NOISE = 20.0
+"""Differences below so many units in the last place of a bank's values are noise, of the proof as of the network."""
+ROOM = 1.1
+"""A search aims at this multiple of the largest difference found."""
+
+
+def prove(claim: Claim, task: Task) -> Attempt | None:
+    """Match heads with units, and cover each; None if a head does not belong to the circuit.
+
+    Heads need not be followed closer than to a small share of the goal. Cost: one search in one variable for each
+    distinct head.
+    """
+    target = claim.imitated
+    try:
+        circuit = target.circuit()
+        goals = UNSEEN * circuit.budget(task.goal).shares if task.goal else np.zeros(len(circuit.units))
+        guide = _Matching(goals, task.deadline)
+        follow_circuit(target, claim.network, guide, task.deadline)
+    except Unanswerable:
+        return None
+    data = {"units": np.array(guide.units, dtype=np.int64), "premise": np.array(guide.premise, dtype=np.int64)}
+    return Attempt(Proof(NAME, data, tuple(guide.proofs)), boxes=guide.boxes)
+
+
+class _Matching:
+    """The guide that searches, and remembers what it chose."""
+
+    def __init__(self, goals: Floats, deadline: Deadline) -> None:
+        self.goals, self.deadline, self.boxes = goals, deadline, 0
+        self.units, self.premise, self.proofs = list[int](), list[int](), list[Proof]()
+        self.found = dict[Any, tuple[int, Known]]()
+
+    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
+        """The unit whose argument is the form up to a shift, and whose function the bank is closest to."""
+        likely = list[tuple[float, int]]()
+        for number, unit in enumerate(circuit.units):
+            difference = form - circuit.arguments[number]
+            unlike = float(np.abs(difference.coefficients[1:]) @ difference.frame.sizes[1:])
+            if unlike <= SAME * float(np.abs(form.coefficients[1:]) @ difference.frame.sizes[1:]):
+                likely.append((_misfit(bank, range_claim(unit, *argument_of(circuit, number, form))), number))
+        if not likely:
+            raise Unanswerable
+        self.units.append(min(likely)[1])
+        return self.units[-1]
+
+    def known(self, bank: Network, unit: int, claim: OneVariable) -> Known:
+        """What the search believes of the bank on the range of its argument."""
+        key = (claim.function, float(claim.domain.lo[0]), float(claim.domain.hi[0]), *stored(bank))
+        if key not in self.found:
+            largest = float(np.abs(bank.attention[0].values()).max())
+            goal = max(float(self.goals[unit]), ROOM * _misfit(bank, claim), NOISE * ULP * largest)
+            outcome = boxes.search(claim, bank, goal, self.deadline, most=MOST)
+            while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
+                goal = ROOM * outcome.found
+                outcome = boxes.search(claim, bank, goal, self.deadline, most=MOST)
+            self.boxes += outcome.boxes
+            self.found[key] = len(self.proofs), Known(outcome.parts["construction"], outcome.parts["rounding"])
+            self.proofs.append(outcome.proof)
+        premise, known = self.found[key]
+        self.premise.append(premise)
+        return known
+
+
+def _misfit(bank: Network, claim: OneVariable) -> float:
+    """The largest difference at some points."""
+    points = cells(float(claim.domain.lo[0]), float(claim.domain.hi[0]), TRIALS).mid[:, None]
+    return float(np.abs(run(bank, points[..., None])[:, 0] - claim.values(points)).max())

@@ -1,0 +1,301 @@
+"""Boxes [T 11.1], [T 11.2]: what holds on every box of a cover holds on the domain.
+
+On a box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so the error is at most
+`max(Y_hi - F_lo, F_hi - Y_lo)`; where the proof says so, Taylor series of the difference are used as well. What
+rounding adds on that box comes on top [T 10.3]. In the sup norm the bound is the largest over all leaves; in L_p it is
+`(Σ bound^p · volume)^{1/p}`, rounded up at any scale (`arithmetic/norms.py`).
+
+Data: `axes` and `series`, the cover (`proof.Cover`); `goal`, which says how closely dropped tokens are followed. No
+value of it can make a bound false.
+
+Work per leaf is O(tokens in play there). Nodes are walked depth first in batches, so memory is O(batch · depth).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from math import isinf
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+
+from ...arithmetic import Interval
+from ...arithmetic.directed import ULP, above, below
+from ...arithmetic.formats import round_to
+from ...arithmetic.jets import variables
+from ...arithmetic.norms import norms_on_boxes, together
+from ...arithmetic.rounding import OWN
+from ...deadline import NEVER, Deadline
+from ...domain import Box
+from ...errors import TimeLimitReached
+from ...executors import in_order, resident
+from ...network import Network
+from ...targets import Target, Unanswerable
+from ..boxes import Boxes
+from ..enclosure import Encloser
+from ..heads import Focus, Region
+from ..proof import PARTS, Conclusion, Cover, Flags, Floats, Integers, Proof, refuse_proof
+from ..rewriting import with_banks
+from ..taylor import TaylorBounds
+
+NAME = "boxes"
+BATCH = 512
+"""Boxes bounded at a time."""
+PIECE = 8 * BATCH
+"""Leaves for which a cover is taken apart once more, for workers. The parts do not depend on how many workers there
+are, so neither does the bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class Enclosed:
+    """What enclosures say about a batch of boxes."""
+
+    rows: Interval  # (B, D), the boxes, and where rounding may move their points
+    region: Region
+    focus: tuple[Focus, ...]
+    parts: Floats  # (B, 3), in the order of PARTS
+    defined: Flags  # (B,), is the target surely defined on the whole box?
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Bounds the error of `network` as an imitation of `target` on batches of boxes."""
+
+    target: Target
+    network: Network
+    goal: float | None = None
+    """The bound that would do: it says how precise tails must be."""
+    key: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
+    """Under which workers keep it."""
+
+    @cached_property
+    def encloser(self) -> Encloser:
+        """Natural enclosures of the network."""
+        return Encloser(self.network, self.goal)
+
+    @cached_property
+    def taylor(self) -> TaylorBounds:
+        """Taylor series of the difference."""
+        return TaylorBounds(self.target, self.network, self.encloser.banks)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, (self.key, self.target, self.network, self.goal)
+
+    def root(self) -> Boxes:
+        """Boxes that cover the domain, about which nothing is known: the roots of its cutting trees."""
+        low, high = self.target.domain.starts()
+        nobody = np.zeros(len(low), dtype=np.int64)
+        return Boxes(low, high, np.arange(len(low)), tuple(layer.take(nobody) for layer in self.encloser.start()))
+
+    def narrowed(self, boxes: Boxes) -> Boxes:
+        """The boxes with the tokens that are in play on them."""
+        rows = self.with_neighbours(Interval(boxes.lo, boxes.hi))
+        _, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
+        return replace(boxes, focus=focus)
+
+    def enclosed(self, boxes: Boxes) -> Enclosed:
+        """Bounds by the enclosures of target and network on each box; where no point of the domain is, no error."""
+        rows = self.with_neighbours(Interval(boxes.lo, boxes.hi))
+        region, focus, errors = self.network_on(rows, boxes.focus)
+        network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
+        bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
+        bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
+        parts = np.concatenate([bound[:, None], errors], axis=1)  # (B, 3)
+        empty = self.target.domain.excludes(boxes.lo, boxes.hi)
+        parts[empty] = 0.0
+        defined = np.broadcast_to(target.defined, target.shape).all(axis=1) | empty
+        return Enclosed(rows, region, focus, parts, defined)
+
+    def by_series(self, on: Enclosed, pick: Integers) -> Floats:
+        """Bounds on the construction part of some of the boxes by Taylor series, (P,); inf where there are none."""
+        try:
+            return self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
+        except Unanswerable:
+            return np.full(len(pick), np.inf)
+
+    def on_leaves(self, boxes: Boxes, series: Flags) -> tuple[Floats, Flags]:
+        """Bounds on the parts of the error (B, 3), with series on some leaves; where the target is defined, (B,)."""
+        on, pick = self.enclosed(boxes), np.flatnonzero(series)
+        if len(pick):
+            on.parts[pick, 0] = np.minimum(on.parts[pick, 0], self.by_series(on, pick))
+        return on.parts, on.defined
+
+    @cached_property
+    def _keeps(self) -> bool:
+        """Is the dtype coarse, and does rounding to it leave no point of the domain outside?
+
+        Rounding is monotone, so it is enough that the ends are numbers of the dtype that are not flushed to zero.
+        """
+        ends, tiny = np.stack([self.target.domain.lo, self.target.domain.hi]), self.encloser.arithmetic.tiny
+        flushed = (ends != 0) & (np.abs(ends) < 2 * tiny)
+        exact = np.array_equal(round_to(ends, self.network.dtype), ends) and not flushed.any()
+        return self.encloser.arithmetic.coarse and type(self.target.domain) is Box and exact
+
+    def with_neighbours(self, rows: Interval) -> Interval:
+        """Boxes (B, D) and where rounding to a coarse dtype may move their points, within the domain."""
+        if not self._keeps:
+            return rows
+        moved, domain = self.encloser.moved(rows) * (1 + 1e-9), self.target.domain
+        low = np.maximum(below(rows.lo - moved), np.minimum(rows.lo, domain.lo.ravel()))
+        return Interval(low, np.minimum(above(rows.hi + moved), np.maximum(rows.hi, domain.hi.ravel())))
+
+    def network_on(self, rows: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...], Floats]:
+        """The network over boxes (B, D) with their neighbours, and the parts `input` and `rounding` (B, 2) there.
+
+        Rounding moves x to x'. Either the network's own sensitivity says what that costs, or, where x' is in the domain
+        and so in the same box, `|net(x') - f(x)| <= |net(x') - f(x')| + |f(x') - f(x)|`: then it is what the target's
+        slope, or its range, says.
+        """
+        shape = (len(rows), *self.network.shape_in)
+        region, narrowed = self.encloser(rows.reshape(shape), focus)
+        errors = region.error.reshape(len(rows), -1, 2).max(axis=1)  # (B, 2)
+        if self._keeps:
+            exact, _ = self.encloser(rows.reshape(shape), focus, np.zeros(shape))
+            own = exact.error[..., OWN].reshape(len(rows), -1).max(axis=1)  # (B,)
+            errors = _smaller(np.stack([self._change(rows), own], axis=1), errors)
+        return region, narrowed, errors * (1 + 1e-9)
+
+    def _change(self, rows: Interval) -> Floats:
+        """How much the target changes over boxes (B, D) when x moves as far as rounding moves it, (B,)."""
+        range_ = self.target.enclose(rows)
+        change = above(range_.hi - range_.lo)  # (B, m)
+        try:
+            slopes = self.target.jets(variables(rows, 1))  # (B, m)
+            steepest = np.abs(slopes.mid[..., 1:]) + slopes.rad[..., 1:]  # (B, m, D)
+            by_slope = (steepest * self.encloser.moved(rows)[:, None]).sum(axis=2) * (1 + 1e-9)
+            change = np.fmin(change, np.where(np.isnan(by_slope), np.inf, by_slope))
+        except Unanswerable:
+            pass
+        return np.where(np.isnan(change), np.inf, change).max(axis=1)
+
+
+def _smaller(first: Floats, second: Floats) -> Floats:
+    """For each box the pair of parts (B, 2) with the smaller sum: parts of different pairs do not add up to a bound."""
+    return np.where((first.sum(axis=1) < second.sum(axis=1))[:, None], first, second)
+
+
+def _arrived(key: str, target: Target, network: Network, goal: float | None) -> Problem:
+    """The problem on a worker, with what has been prepared for it there."""
+    return resident(key, lambda: Problem(target, network, goal))
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """The bound on some leaves: parts and total in one norm, and the box that contributes most."""
+
+    norm: float
+    total: float
+    parts: Floats  # (3,)
+    defined: bool
+    peak: float
+    """What the worst box contributes."""
+    lo: Floats  # (1, D), the worst box
+    hi: Floats  # (1, D)
+
+    @classmethod
+    def nothing(cls, norm: float, boxes: Boxes) -> Tally:
+        """No leaf yet."""
+        return cls(norm, 0.0, np.zeros(len(PARTS)), True, -1.0, boxes.lo[:1], boxes.hi[:1])
+
+    @classmethod
+    def of(cls, norm: float, boxes: Boxes, parts: Floats, defined: Flags) -> Tally:
+        """Of leaves with their parts (B, 3)."""
+        shares = contributions(np.concatenate([parts, summed(parts)[:, None]], axis=1), boxes, norm)  # (B, 4)
+        *each, total = merged(shares, norm)
+        peak = int(np.argmax(shares[:, -1]))
+        here = slice(peak, peak + 1)
+        worst = float(shares[peak, -1]), boxes.lo[here], boxes.hi[here]
+        return cls(norm, float(total), np.array(each), bool(defined.all()), *worst)
+
+    def __add__(self, other: Tally) -> Tally:
+        total = merged(np.array([[self.total], [other.total]]), self.norm)[0]
+        parts = merged(np.stack([self.parts, other.parts]), self.norm)
+        worse = other if other.peak > self.peak else self
+        defined = self.defined and other.defined
+        return Tally(self.norm, float(total), parts, defined, worse.peak, worse.lo, worse.hi)
+
+    def conclusion(self) -> Conclusion:
+        """As a statement about the whole domain."""
+        parts = {name: float(part) for name, part in zip(PARTS, self.parts, strict=True)}
+        return Conclusion(self.total, parts, self.defined, Interval(self.lo, self.hi))
+
+
+def summed(parts: Floats) -> Floats:
+    """Bounds on the error of the deployed network from its parts (B, 3), (B,)."""
+    return parts.sum(axis=1) * (1 + 4 * ULP)
+
+
+def contributions(errors: Floats, boxes: Boxes, norm: float) -> Floats:
+    """What errors (B, ...) on boxes contribute: themselves, or their L_p norms on each box."""
+    return errors if isinf(norm) else norms_on_boxes(errors, boxes.lo, boxes.hi, norm)
+
+
+def merged(shares: Floats, norm: float) -> Floats:
+    """Contributions (B, ...) of boxes together."""
+    return shares.max(axis=0) if isinf(norm) else together(shares, norm)
+
+
+def tally(boxes: Boxes, problem: Problem, cover: Cover, norm: float, deadline: Deadline = NEVER) -> Tally:
+    """The bound on all leaves below some nodes of a cover."""
+    result, stack = Tally.nothing(norm, boxes), [boxes]
+    while stack:
+        deadline.check("checking the proof")
+        batch, rest = np.split(np.arange(len(stack[-1])), [BATCH])
+        here = stack.pop()
+        if len(rest):
+            stack.append(here.take(rest))
+        here = here.take(batch)
+        leaf = cover.leaf[here.node]
+        leaves, inner = here.take(np.flatnonzero(leaf)), here.take(np.flatnonzero(~leaf))
+        if len(leaves):
+            result += Tally.of(norm, leaves, *problem.on_leaves(leaves, cover.uses_series(leaves.node)))
+        if len(inner):
+            stack.append(_below(inner, problem, cover))
+    return result
+
+
+def check(
+    target: Target,
+    network: Network,
+    proof: Proof,
+    norm: float,
+    deadline: Deadline = NEVER,
+    executor: Executor | None = None,
+) -> Conclusion:
+    """The bound that a cover proves for `network` as an imitation of `target`; every leaf is bounded once."""
+    goal = proof.data.get("goal", np.empty(0))
+    if goal.dtype != np.float64 or goal.size > 1:
+        raise refuse_proof(NAME, "must have one number as its goal", f"{goal.dtype} {goal.shape}")
+    problem = Problem(target, with_banks(network), float(goal.ravel()[0]) if goal.size else None)
+    roots = problem.root()
+    cover = Cover.read(NAME, proof.data, len(roots), roots.lo.shape[1])
+    parts = pieces(problem, cover)
+    work = partial(tally, problem=problem, cover=cover, norm=norm, deadline=NEVER if executor else deadline)
+    done = list(in_order(work, parts, executor, deadline=deadline))
+    if len(done) < len(parts):
+        raise TimeLimitReached("checking the proof", deadline.limit)
+    return sum(done, Tally.nothing(norm, roots)).conclusion()
+
+
+def pieces(problem: Problem, cover: Cover) -> list[Boxes]:
+    """The leaves near the roots, and nodes with everything below them, apart."""
+    level, leaves = problem.root(), list[Boxes]()
+    count = max(1, len(cover.series) // PIECE)
+    while len(level) < count:
+        leaf = cover.leaf[level.node]
+        leaves.append(level.take(np.flatnonzero(leaf)))
+        level = level.take(np.flatnonzero(~leaf))
+        if not len(level):
+            break
+        level = _below(level, problem, cover)
+    parts = np.array_split(np.arange(len(level)), count)
+    subtrees = [level.take(part) for part in parts if len(part)]
+    return [Boxes.join(leaves), *subtrees] if leaves else subtrees
+
+
+def _below(inner: Boxes, problem: Problem, cover: Cover) -> Boxes:
+    """The children of nodes that are cut."""
+    return problem.narrowed(inner).halves(cover.axes[inner.node].astype(np.int64), cover.first_child[inner.node])
