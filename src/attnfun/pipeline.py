@@ -175,7 +175,8 @@ def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
         network = on_each_token(one.network, target.domain.tokens[0])
     except InputError:
         raise Unanswerable from None
-    return replace(one, network=network, certificate=replace(one.certificate, claim=Claim.about(target, network)))
+    certificate = one.certificate.for_all_tokens(Claim.about(target, network))
+    return replace(one, network=network, certificate=certificate)
 
 
 def first_attempts(theorems: list[Construction], target: Target, ask: Request) -> list[Attempt]:

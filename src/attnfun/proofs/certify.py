@@ -30,7 +30,7 @@ from .points import Floats, refuse_beaten
 from .proof import Conclusion, Proof
 from .provers import PROVERS, Attempt, Outcome, Progress, Prover, Task
 from .provers.boxes import WITHIN
-from .rules import ONE_TOKEN, VOLUME, Checker, parts
+from .rules import VOLUME, Checker, parts
 from .search import Found, largest_error, mean_error, network_rows, worth
 
 SEARCH_POINTS = 4096
@@ -77,8 +77,7 @@ def certify(
     of them.
     """
     if isinf(norm) and (one := claim.of_one_token()) is not claim:
-        known = certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort)
-        return replace(known, claim=claim, proof=known.proof and Proof(ONE_TOKEN, {}, (known.proof,)))
+        return certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort).for_all_tokens(claim)
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")

@@ -18,10 +18,10 @@ from ...deadline import NEVER, Deadline
 from ...targets import Unanswerable
 from ..claim import Claim
 from ..overflow import refuse_overflow
-from ..proof import Conclusion, Proof, refuse_proof
+from ..proof import ONE_TOKEN, Conclusion, Proof, refuse_proof
 from . import boxes, circuit, one_feature, parts, planes, structure
 
-VOLUME, ONE_TOKEN = "volume", "one token"
+VOLUME = "volume"
 
 
 @dataclass(frozen=True)
