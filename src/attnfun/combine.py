@@ -1,7 +1,7 @@
 """Compiled networks put together: compositions, sums, products and restrictions, with combined certificates.
 
 Three things can be done with networks: put them side by side, put one behind the other, or take one on a part of its
-domain (`proofs/combined.py` says what is then known). Everything else is a composition: a sum is an affine map of
+domain (`proofs/rules/parts.py` says what is then known). Everything else is a composition: a sum is an affine map of
 two networks side by side, a product is a small network that multiplies, compiled for the ranges at hand.
 """
 

@@ -11,8 +11,8 @@ memory token of zeros, `z σ(R z)`.
 `log(1/ε_k)`, so the sum of tokens under `Σ S_k ε_k = aim` is smallest where all units have equal shares,
 `ε_k = aim / (K S_k)`.
 
-**Bound.** `proofs/wiring.py`: each head is proved in one variable and errors are pushed through the circuit. Size
-and depth are those of the formula, whatever the number of variables.
+**Bound.** `proofs/rules/circuit.py`: each head is proved in one variable and errors are pushed through the circuit.
+Size and depth are those of the formula, whatever the number of variables.
 """
 
 from __future__ import annotations
