@@ -12,7 +12,7 @@ from ..domain import Box
 from ..errors import InputError, ProofFailed, TimeLimitReached
 from ..targets import Expression, Status
 from .claim import Claim
-from .proof import ONE_TOKEN, PARTS, Proof
+from .proof import ALIKE, PARTS, Proof
 
 if TYPE_CHECKING:
     from .certify import Effort
@@ -104,7 +104,7 @@ class Certificate:
 
     def for_all_tokens(self, claim: Claim) -> Certificate:
         """What is proved of one token, as a certificate for a map that treats every token of a sequence so."""
-        return replace(self, claim=claim, proof=self.proof and Proof(ONE_TOKEN, {}, (self.proof,)))
+        return replace(self, claim=claim, proof=self.proof and Proof(ALIKE, {}, (self.proof,)))
 
     def states(self, bound: float) -> bool:
         """Does it state no less than this bound, up to the order in which machines add?"""

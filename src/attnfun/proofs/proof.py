@@ -29,7 +29,7 @@ Integers = npt.NDArray[np.int64]
 
 PARTS = ("construction", "input", "rounding")
 """The parts of an error bound, in order."""
-ONE_TOKEN = "one token"
+ALIKE = "one token"
 """The rule for maps that treat every token of a sequence alike [T 11.8]."""
 LEAF = 255
 """The axis of a node that is not cut."""

@@ -18,7 +18,7 @@ from ...deadline import NEVER, Deadline
 from ...targets import Unanswerable
 from ..claim import Claim
 from ..overflow import refuse_overflow
-from ..proof import ONE_TOKEN, Conclusion, Proof, refuse_proof
+from ..proof import ALIKE, Conclusion, Proof, refuse_proof
 from . import boxes, circuit, one_feature, parts, planes, structure
 
 VOLUME = "volume"
@@ -94,7 +94,7 @@ def _by_one_token(claim: Claim, proof: Proof, norm: float, check: Checker) -> Co
     _need(proof, 1, norm)
     one = claim.of_one_token()
     if one is claim:
-        raise refuse_proof(ONE_TOKEN, "must be about a map that treats every token alike", claim.network)
+        raise refuse_proof(ALIKE, "must be about a map that treats every token alike", claim.network)
     return check(proof.premises[0], one)
 
 
@@ -114,6 +114,6 @@ RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion]] = {
     planes.NAME: _by_planes,
     parts.NAME: _by_parts,
     VOLUME: _by_volume,
-    ONE_TOKEN: _by_one_token,
+    ALIKE: _by_one_token,
 }
 """Rules by the names that they have in files, messages and docs/theory.md."""
