@@ -12,7 +12,8 @@ from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
 from attnfun.memory import Memory
-from attnfun.proofs import Effort, branch_and_bound
+from attnfun.proofs import Effort
+from attnfun.proofs.provers import boxes as prover
 from attnfun.targets import as_target, expression
 from clocks import Clock
 
@@ -167,7 +168,7 @@ def test_a_proof_stopped_by_memory_says_so(monkeypatch):
     assert "stopped" not in str(net.certificate)
     with pytest.raises(af.ProofFailed, match="The proof stopped at memory_limit=3e"):
         net.certificate.recheck(effort=Effort(memory=Memory(3e4)))
-    monkeypatch.setattr(branch_and_bound, "MAX_BOXES", 10)
+    monkeypatch.setattr(prover, "MAX_BOXES", 10)
     with pytest.raises(af.ProofFailed, match="boxes waiting, where 10 are allowed"):
         net.certificate.recheck()
 

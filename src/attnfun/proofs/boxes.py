@@ -38,8 +38,8 @@ class Boxes:
     def join(cls, batches: list[Boxes]) -> Boxes:
         """Several batches as one."""
         layers = zip(*(batch.focus for batch in batches), strict=True)
-        ends = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("lo", "hi", "node"))
-        return cls(*ends, tuple(Focus.join(list(layer)) for layer in layers))
+        lo, hi, node = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("lo", "hi", "node"))
+        return cls(lo, hi, node, tuple(Focus.join(list(layer)) for layer in layers))
 
     def longest(self, extent: Floats) -> npt.NDArray[np.intp]:
         """For each box the longest axis, as measured by `extent` (D,); those with a float between their ends first."""
@@ -50,7 +50,7 @@ class Boxes:
     def divisible(self) -> npt.NDArray[np.bool_]:
         """Is there an axis with a float between the ends, (B,)?"""
         middle = Interval(self.lo, self.hi).mid  # (B, D)
-        return ((self.lo < middle) & (middle < self.hi)).any(axis=1)
+        return np.any((self.lo < middle) & (middle < self.hi), axis=1)
 
     def halves(self, axis: Integers, first: Integers) -> Boxes:
         """Each box in two, cut in the middle of an axis (B,): first all lower halves, then all upper ones.

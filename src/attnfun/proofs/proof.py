@@ -211,10 +211,9 @@ class Growing:
     def cut(self, nodes: Integers, axes: npt.NDArray[np.integer]) -> Integers:
         """Cut nodes along axes; the first child of each, (B,)."""
         while self.nodes + 2 * len(nodes) > len(self.axes):
-            self.axes, self.first, self.series = (
-                np.concatenate([array, np.full_like(array, fill)])
-                for array, fill in ((self.axes, LEAF), (self.first, 0), (self.series, 1))
-            )
+            self.axes = np.concatenate([self.axes, np.full_like(self.axes, LEAF)])
+            self.first = np.concatenate([self.first, np.zeros_like(self.first)])
+            self.series = np.concatenate([self.series, np.ones_like(self.series)])
         first = self.nodes + 2 * np.arange(len(nodes))
         self.axes[nodes], self.first[nodes] = axes, first
         self.nodes += 2 * len(nodes)
