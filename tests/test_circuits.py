@@ -254,9 +254,10 @@ SPIKE = "(1e6*(y - 0.4321))**2"
 def test_numbers_with_one_enclosure_are_not_one_number(text, point, truth):
     try:
         net = af.compile(text, {"x": (0, 1), "y": (0, 1)}, 1e-2, construction="circuit", time_limit=readings(200))
-    except af.AttnfunError:
-        return
-    assert abs(net(np.array(point)) - truth) <= net.certificate.bound + 1e-3
+    except af.ToleranceNotMet as missed:
+        net = missed.best
+    if net is not None and net.certificate.proved:
+        assert abs(net(np.array(point)) - truth) <= net.certificate.bound + 1e-3
 
 
 def test_a_slope_that_is_unbounded_inside_is_left_to_others():

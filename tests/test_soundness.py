@@ -110,7 +110,7 @@ def test_a_bump_between_all_samples_is_not_overlooked(construction, eps):
     """A tent of height 0.01 and width 2e-5: no sample meets it, so only the proof can."""
     text, domain = "sin(x) + 1000*max(0.00001 - abs(x - 0.3), 0)", {"x": (-1, 1)}
     try:
-        net = af.compile(text, domain, eps, construction=construction, time_limit=readings(400))
+        net = af.compile(text, domain, eps, construction=construction, time_limit=readings(4000))
     except af.ToleranceNotMet as missed:
         net = missed.best
     assert net.certificate.status is af.Status.PROVED
@@ -126,7 +126,7 @@ def test_random_formulas(text, seed):
     scale = max(np.ptp(target.values(sample)), 1e-3)
     dtype = "float32" if seed % 2 else "float64"
     try:
-        net = af.compile(text, domain, 0.5 * scale, dtype=dtype, time_limit=readings(200), budget=2000)
+        net = af.compile(text, domain, 0.5 * scale, dtype=dtype, time_limit=readings(1000), budget=2000)
     except af.ToleranceNotMet as missed:
         net = missed.best
     if net.certificate.status is af.Status.ESTIMATED:
