@@ -489,7 +489,7 @@ def test_a_hidden_window_is_unknown_over_the_box_that_holds_it(text: str) -> Non
 @pytest.mark.parametrize("text", HIDDEN[::5])
 def test_a_hidden_window_is_never_proved_away(text: str) -> None:
     try:
-        net = af.compile(text, {"x": (-1, 1)}, options={"tokens": 8}, construction="spectral", time_limit=readings(1000))
+        net = af.compile(text, {"x": (-1, 1)}, options={"tokens": 8}, construction="spectral", time_limit=readings(900))
     except af.AttnfunError:
         return
     assert net.certificate.bound >= abs(net(C) - np.sin(3 * C) - 1) - 1e-9
@@ -499,7 +499,7 @@ def test_a_hidden_window_is_never_proved_away(text: str) -> None:
 def test_a_hidden_window_of_a_traced_function_is_never_proved_away(number: int) -> None:
     function = traced_windows()[number]
     try:
-        net = af.compile(function, (-1, 1), options={"tokens": 8}, construction="spectral", time_limit=readings(1000))
+        net = af.compile(function, (-1, 1), options={"tokens": 8}, construction="spectral", time_limit=readings(900))
     except af.AttnfunError:
         return
     if net.certificate.status is af.Status.PROVED:
@@ -508,7 +508,7 @@ def test_a_hidden_window_of_a_traced_function_is_never_proved_away(number: int) 
 
 @pytest.mark.parametrize("text", ["where(0.30001<x<0.30011,1000,0)", "where(sin(30*x)<0.9,0,1)"])
 def test_a_hidden_window_counts_in_the_mean(text: str) -> None:
-    net = af.compile(text, {"x": (0, 3)}, norm=1, options={"tokens": 4}, construction="grid", time_limit=readings(1000))
+    net = af.compile(text, {"x": (0, 3)}, norm=1, options={"tokens": 4}, construction="grid", time_limit=readings(900))
     points = np.linspace(0, 3, 200_001)
     values = Expression(text, Box([0], [3], ("x",))).values(points[:, None])[:, 0]
     assert net.certificate.bound >= 0.9 * 3 * float(np.abs(values - net(points)).mean())
