@@ -210,6 +210,7 @@ def rewritten(name, path, **changes):
 BELIEVED = {
     "a negative part": {"certificate__bound": 1e-9, "certificate__parts__windows": -1.0},
     "no number": {"certificate__bound": nan},
+    "no bound": {"certificate__bound": inf, "certificate__parts__construction": inf},
     "another dtype": {"certificate__dtype": "float32"},
     "a negative norm": {"certificate__norm": -1},
     "an error larger than the bound": {"certificate__largest_error_found": 100.0},

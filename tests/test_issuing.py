@@ -13,6 +13,8 @@ from flint import arb
 
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES
+from attnfun.deadline import Deadline
+from attnfun.errors import TimeLimitReached
 from attnfun.network import Affine, Network
 from attnfun.proofs import certify, points
 from attnfun.proofs.arb_jets import precision
@@ -163,3 +165,46 @@ def test_a_statement_in_the_mean_is_not_about_points(status):
     assert "L_1 norm of the error over the domain" in certificate.meaning
     assert "L_1 norm of the error over the domain" in certificate.as_dict()["statement"]
     assert "every point" in af.Status.PROVED.meaning(inf)
+
+
+def boundless(outcome):
+    """A proof that found no bound."""
+    return replace(outcome, bound=inf, parts=outcome.parts | {"construction": inf})
+
+
+def test_nothing_infinite_is_called_proved(monkeypatch):
+    claim = claim_about(WAVE)
+    claiming(monkeypatch, boundless)
+    with pytest.raises(af.ProofFailed, match=r"must be finite; got infinity around x = \[.*proof=False"):
+        certify(claim, 10.0)
+    assert certify(claim, 10.0, proof=False).status is af.Status.ESTIMATED
+
+
+def test_no_bound_in_time_is_an_estimate(monkeypatch):
+    claim, now = claim_about(WAVE), [0.0]
+
+    def late(outcome):
+        now[0] = 200.0
+        return boundless(outcome)
+
+    claiming(monkeypatch, late)
+    with pytest.raises(TimeLimitReached) as raised:
+        certify(claim, 10.0, effort=certifying.Effort(Deadline.after(100.0, lambda: now[0])))
+    assert raised.value.estimate.status is af.Status.ESTIMATED
+
+
+def test_a_norm_beyond_floats_is_no_bound():
+    """Each factor is a float, the volume too, but not their product."""
+    wide, text = dict.fromkeys("xyz", (0, 1e100)), "1e100*sin(3*x/1e100)*(y/1e100)*(z/1e100)"
+    small = {"options": {"tokens": 8}, "construction": "grid"}
+    with pytest.raises(af.ProofFailed, match="a bound on the error must be finite"):
+        af.compile(text, wide, norm=1, **small)
+    assert af.compile(text, wide, norm=1, proof=False, **small).certificate.status is af.Status.ESTIMATED
+
+
+def test_infinite_sums_of_parts_are_refused(monkeypatch):
+    one = af.compile(WAVE, {"x": (-1, 1)}, 0.5, construction="grid")
+    by_parts = certifying._from_certificates
+    monkeypatch.setattr(certifying, "_from_certificates", lambda *arguments: boundless(by_parts(*arguments)))
+    with pytest.raises(af.ProofFailed, match="must be finite"):
+        one + one

@@ -119,7 +119,8 @@ def compile(
     ToleranceNotMet
         If eps is out of reach, or not reached within the time limit, with the best result.
     ProofFailed
-        If numbers of the network may overflow in the dtype, so that no bound on its error is possible.
+        If numbers of the network may overflow in the dtype, so that no bound on its error is possible, or no finite
+        bound is found.
 
     Examples
     --------

@@ -89,6 +89,8 @@ class Certificate:
         for name, number in numbers.items():
             if not number >= 0:
                 return f"{name} {number!r}, where a number >= 0 must stand"
+        if isinf(self.bound) and not estimated:
+            return f"bound {self.bound!r}, which bounds nothing"
         if set(self.parts) - {"windows"} != set(PARTS[:1] if estimated else PARTS):
             return f"parts named {', '.join(self.parts)}"
         if not 1 <= self.norm <= inf:

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isinf
+from math import inf, isinf
 from pathlib import Path
 
 import numpy as np
 
 from ..arguments import folder, function, instance
+from ..arithmetic import Interval
 from ..arithmetic.formats import FORMATS
 from ..deadline import NEVER, Deadline
-from ..errors import InputError, SoundnessError, TimeLimitReached
+from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached
 from ..memory import UNLIMITED, Memory
 from ..network import Attention, Network
 from ..network.layers import tokens_read
@@ -89,10 +91,11 @@ def certify(
         hopeless = isinf(norm) and eps is not None and found.error > eps
         try:
             outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
+            _refuse_infinite(target, outcome, eps, effort.deadline)
         except TimeLimitReached as late:
-            late.estimate = _issued(claim, target, None, found, eps, norm, seed)
+            late.estimate = _issued(claim, target, None, found, norm, seed)
             raise
-    return _issued(claim, target, outcome, found, eps, norm, seed)
+    return _issued(claim, target, outcome, found, norm, seed)
 
 
 def combine(claim: Claim) -> Certificate:
@@ -117,8 +120,9 @@ def combine(claim: Claim) -> Certificate:
     else:
         refuse_overflow(claim.network, claim.domain)
     outcome = None if estimated else _from_certificates(claim, norm)
+    _refuse_infinite(target, outcome, None, NEVER)
     found = _search(target, claim, norm, seed, NEVER)
-    return _issued(claim, target, outcome, found, None, norm, seed)
+    return _issued(claim, target, outcome, found, norm, seed)
 
 
 def checked(certificate: Certificate, effort: Effort) -> Certificate:
@@ -151,7 +155,6 @@ def _issued(
     target: Target,
     outcome: Outcome | None,
     search: Found,
-    eps: float | None,
     norm: float,
     seed: int,
 ) -> Certificate:
@@ -161,7 +164,6 @@ def _issued(
     """
     found, status, edge = search.error, Status.ESTIMATED, False
     if outcome is not None:
-        _refuse_unbounded(target, outcome, eps)
         edge = not outcome.defined
         status = _status(target, outcome)
         if isinf(norm):
@@ -186,12 +188,28 @@ def _issued(
     return certificate
 
 
-def _refuse_unbounded(target: Target, outcome: Outcome, eps: float | None) -> None:
-    if not isfinite(outcome.bound) and outcome.found > (eps or 0.0):
+def _refuse_infinite(target: Target, outcome: Outcome | None, eps: float | None, deadline: Deadline) -> None:
+    """Nothing infinite is called a bound: the target is at fault, or the time was too short, or no proof was found."""
+    if outcome is None or outcome.bound != inf:
+        return
+    if outcome.found > (eps or 0.0) and not _is_bounded(target, outcome.worst):
         raise InputError(
             f"the target must be bounded and continuous on the whole domain, but {target.explain(outcome.worst)}",
             remedy=BOUNDED,
         )
+    deadline.check("the proof")
+    raise ProofFailed(
+        "a bound on the error must be finite",
+        got=f"infinity around x = {outcome.worst.mid[0].tolist()}",
+        remedy="Rescale the target or the domain, or take an estimate: proof=False.",
+    )
+
+
+def _is_bounded(target: Target, box: Interval) -> bool:
+    """Is the target known to be bounded on a box (1, D)?"""
+    with suppress(Unanswerable):
+        return bool(np.isfinite(target.enclose(box).magnitude).all())
+    return False
 
 
 def _doubtful(target: Target, outcome: Outcome, search: Found) -> Floats:
