@@ -208,3 +208,11 @@ def test_infinite_sums_of_parts_are_refused(monkeypatch):
     monkeypatch.setattr(certifying, "_from_certificates", lambda *arguments: boundless(by_parts(*arguments)))
     with pytest.raises(af.ProofFailed, match="must be finite"):
         one + one
+
+
+@pytest.mark.parametrize("norm", ["inf", 2])
+def test_where_outputs_are_no_numbers_an_estimate_is_infinite(norm):
+    """Points up to 1e48 are infinite in bfloat16, and the scores are differences of infinities."""
+    wide = {"x": (-1.2e48, 1.2e48)}
+    small = {"options": {"tokens": 8}, "construction": "cross", "dtype": "bfloat16", "proof": False}
+    assert af.compile("max(x/1.2e48, 0.25)", wide, norm=norm, **small).certificate.bound == inf

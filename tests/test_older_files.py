@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.proofs.certificate import EDGE_ASSUMPTION
+from attnfun.proofs.claim import EDGE_ASSUMPTION
 from attnfun.proofs.storage import OLDER_PROOF
 from test_files import description, sine, stepwise
 

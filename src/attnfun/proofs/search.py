@@ -98,7 +98,7 @@ def largest_error(target: Target, network: Network, points: int, seed: int, dead
 
 
 class _Errors:
-    """Errors of one network at rows: (B, D) -> (B,), -inf outside the domain."""
+    """Errors of one network at rows: (B, D) -> (B,), -inf outside the domain, inf where an output is no number."""
 
     def __init__(self, target: Target, network: Network) -> None:
         self.target, self.run, self.shape = target, Prepared(network), network.shape_in
@@ -107,9 +107,11 @@ class _Errors:
         inside, errors = self.target.domain.contains(rows), np.full(len(rows), -np.inf)
         if inside.any():
             rows = rows[inside]
-            values = self.run(rows.reshape(len(rows), *self.shape)).reshape(len(rows), -1).astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self.run(rows.reshape(len(rows), *self.shape)).reshape(len(rows), -1).astype(np.float64)
             with self.target.until(NEVER):  # a block is small, and the first one is evaluated in any case
-                errors[inside] = np.abs(values - self.target.values(rows)).max(axis=1)
+                gaps = np.abs(values - self.target.values(rows))
+            errors[inside] = np.where(np.isnan(values), np.inf, gaps).max(axis=1)
         return errors
 
     def until(self, deadline: Deadline, rows: Floats) -> Floats:
