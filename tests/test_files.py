@@ -72,7 +72,17 @@ FILES = [
 ]  # fmt: skip
 FUNCTIONS = {"traced": sine, "black box": stepwise}
 """What a proof needs that is not in the file."""
-LABELS = ("construction", "eps", "a_priori", "paper_bound", "paper_tokens", "figures", "alternatives", "options")
+LABELS = (
+    "construction",
+    "eps",
+    "a_priori",
+    "a_priori_proved",
+    "paper_bound",
+    "paper_tokens",
+    "figures",
+    "alternatives",
+    "options",
+)
 LABELS += ("outside", "attnfun", "target.name", "domain.names", "certificate.seed", "certificate.effort")
 """What was asked for, planned and named; how hard was looked. None of it is a statement about the error."""
 NOTES = ("samples", "black box")

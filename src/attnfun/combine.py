@@ -27,7 +27,7 @@ from .pipeline import compile
 from .proofs import Certificate, Claim, Effort, certify, combine
 from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of
 from .proofs.search import network_rows
-from .targets import PiecewiseLinear, Unanswerable
+from .targets import PiecewiseLinear, Status, Unanswerable
 from .targets.combined import Composed, Stacked
 from .targets.piecewise import Stage
 
@@ -193,6 +193,7 @@ def _made(certificate: Certificate, construction: str) -> Compiled:
         construction=construction,
         eps=None,
         a_priori=certificate.bound,
+        a_priori_proved=certificate.status is not Status.ESTIMATED,
         paper_tokens=None,
     )
 

@@ -66,9 +66,12 @@ class Summary:
     bound: float
     status: str
     largest_error_found: float
-    a_priori_bound: float
+    a_priori_bound: float | None
+    """The theorem's bound, with exact weights in exact arithmetic; None where it has an estimate only."""
+    a_priori_estimate: float | None
+    """The error that was expected before building, where nothing was proved of it."""
     paper_bound: float | None
-    """The paper's own bound for this network."""
+    """The paper's own bound for this network; an estimate of it where there is an a priori estimate only."""
     paper_tokens: int | None
     """Memory tokens the paper's own bound asks for at the same eps."""
     figures: dict[str, float]
@@ -90,9 +93,14 @@ class Summary:
 
     @property
     def side_by_side(self) -> str:
-        """The paper's bound, ours and what was proved, next to the error that was measured."""
-        known = [] if self.paper_bound is None else [f"paper's bound {self.paper_bound:.3g}"]
-        known += [f"a priori {self.a_priori_bound:.3g}", f"{self.status} {self.bound:.3g}"]
+        """The paper's bound, ours or its estimate, and what was proved, next to the error that was measured."""
+        sampled = "" if self.a_priori_estimate is None else " (estimated)"
+        known = [] if self.paper_bound is None else [f"paper's bound{sampled} {self.paper_bound:.3g}"]
+        if self.a_priori_bound is not None:
+            known.append(f"a priori bound {self.a_priori_bound:.3g}")
+        if self.a_priori_estimate is not None:
+            known.append(f"a priori estimate {self.a_priori_estimate:.3g}")
+        known.append(f"{self.status} {self.bound:.3g}")
         return " | ".join([*known, f"measured error {self.largest_error_found:.3g}"])
 
 
@@ -115,8 +123,11 @@ class Compiled(Algebra):
     construction: str
     eps: float | None
     a_priori: float
+    """What the construction says of the error before building, with exact weights in exact arithmetic."""
     paper_tokens: int | None
     outside: Outside = "raise"
+    a_priori_proved: bool = False
+    """Is `a_priori` a bound that the theorem proves? Otherwise it is an estimate."""
     paper_bound: float | None = None
     figures: dict[str, float] = field(default_factory=dict)
     alternatives: tuple[Alternative, ...] = ()
@@ -215,7 +226,8 @@ class Compiled(Algebra):
             bound=self.certificate.bound,
             status=self.certificate.status.value,
             largest_error_found=self.certificate.found,
-            a_priori_bound=self.a_priori,
+            a_priori_bound=self.a_priori if self.a_priori_proved else None,
+            a_priori_estimate=None if self.a_priori_proved else self.a_priori,
             paper_bound=self.paper_bound,
             paper_tokens=self.paper_tokens,
             figures=self.figures,
@@ -304,6 +316,7 @@ class Compiled(Algebra):
             "construction": self.construction,
             "eps": self.eps,
             "a_priori": self.a_priori,
+            "a_priori_proved": self.a_priori_proved,
             "paper_bound": self.paper_bound,
             "paper_tokens": self.paper_tokens,
             "figures": self.figures,
@@ -363,6 +376,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             construction=given.text("construction", THEOREMS),
             eps=given.optional("eps", lambda all_, name: all_.number(name, *POSITIVE)),
             a_priori=given.number("a_priori"),
+            a_priori_proved="a_priori_proved" in given and given.flag("a_priori_proved"),
             paper_bound=given.optional("paper_bound", Fields.number),
             paper_tokens=given.optional("paper_tokens", Fields.whole),
             figures={name: figures.number(name, -inf) for name in figures},

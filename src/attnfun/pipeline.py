@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .arguments import as_float, flag, folder, one_of, real_number, table, whole_number
+from .arithmetic.directed import above_real
 from .arithmetic.formats import dtype_name
 from .compiled import Compiled
 from .constructions import REGISTRY, Construction, Wish, candidates, for_one_token
@@ -66,7 +67,7 @@ def compile(
     checkpoint: str | Path | None = None,
     cache: Cache | None = None,
 ) -> Compiled:
-    """Turn a function into an attention network whose error is at most `eps` everywhere on the domain.
+    """Turn a function into an attention network whose error on the domain is at most `eps`.
 
     Parameters
     ----------
@@ -298,7 +299,8 @@ def _compiled(ask: Request, target: Target, attempt: Attempt, network: Network, 
         certificate=replace(certificate, claim=Claim.about(target, network)),
         construction=theorem.name,
         eps=ask.eps,
-        a_priori=plan.a_priori * scale,
+        a_priori=above_real(plan.a_priori * scale) if plan.proved else plan.a_priori * scale,
+        a_priori_proved=plan.proved,
         paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
         figures=plan.figures | ({} if target.evaluations is None else {"evaluations": float(target.evaluations)}),
         paper_tokens=_paper_tokens(ask, target, attempt),

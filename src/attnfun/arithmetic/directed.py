@@ -16,6 +16,9 @@ ULP = 2.0**-52
 LIBRARY_ULPS = 8
 """Allowance for NumPy's and SciPy's elementary functions, in units in the last place."""
 
+ROUNDINGS = 2**20
+"""Operations on the way to a result, at most."""
+
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST = 5e-324
 """The smallest positive float. A product that underflows is off by at most half of it."""
@@ -91,6 +94,17 @@ def widen(low: Floats, high: Floats, ulps: float = LIBRARY_ULPS) -> tuple[Floats
     low, high = np.minimum(low, LARGEST), np.maximum(high, -LARGEST)
     with np.errstate(over="ignore"):
         return low - (slack * np.abs(low) + tiny), high + (slack * np.abs(high) + tiny)
+
+
+def above_real(value: float) -> float:
+    """A bound on the real value of an expression that floats, rounded to nearest, evaluate to `value`.
+
+    For sums, products, quotients and roots of numbers >= 0 without underflow, with at most n = ROUNDINGS operations on
+    the way from any number to the result, library functions counted as LIBRARY_ULPS. *Proof.* Each of them keeps at
+    least `1 - u` of its result, so that `value >= (1 - u)^n real >= (1 - n u) real`, and `1/(1 - n u) <= 1 + 2 n u`. ∎
+    """
+    end = np.array(value)
+    return float(widen(end, end, ROUNDINGS)[1])
 
 
 def _head(a: Floats) -> Floats:

@@ -60,16 +60,19 @@ class Plan:
     tokens: int
     """Memory tokens it will take."""
     a_priori: float
-    """The theorem's own bound on the error in exact arithmetic, with the slopes known at planning time; in L_p a p-mean
-    (a bound on the largest error is one)."""
+    """What the error will be, with exact weights in exact arithmetic; in L_p a p-mean (a bound on the largest error is
+    one)."""
     details: Any
     """Whatever the construction needs to build it."""
+    proved: bool = False
+    """Is `a_priori` a bound: proved in the construction's docstring, and all that it rests on known or declared? It is
+    an estimate otherwise, as wherever slopes or errors are sampled."""
     depth: int = 1
     """Attention layers."""
     expected: float | None = None
-    """The error that the sizes were chosen for, where the bound is known to be pessimistic."""
+    """The error that the sizes were chosen for, where `a_priori` is known to be pessimistic."""
     paper_bound: float | None = None
-    """The paper's own bound for the same network, where it has one."""
+    """The paper's own bound for the same network, where it has one; an estimate of it unless `proved`."""
     limit: float = 0.0
     """About the smallest error that can be proved in the deployed arithmetic, where that is known to matter."""
     numbers: float = 0.0

@@ -101,7 +101,7 @@ class CircuitConstruction(Construction):
         steps, atoms = levels(circuit), circuit.inputs + len(circuit.units)
         numbers = float(sum(WEIGHTS * len(step) * (2 * len(step) + atoms) for step in steps))
         return Plan(
-            heads.tokens, float(sum(errors)), heads, len(steps), figures=figures, limit=budget.least, numbers=numbers
+            heads.tokens, sum(errors), heads, depth=len(steps), figures=figures, limit=budget.least, numbers=numbers
         )
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:

@@ -23,7 +23,8 @@ If `|f(x) - f(c)| <= Σ_k L_k |x_k - c_k|`, then by Jensen
 
 for a Euclidean Lipschitz constant L it is at most `1.0004 L |h|/2 = 1.0004 L r_0`, r_0 the circumradius of a cell. No
 oscillation and no log N enter. In L_p see `pieces/means.py`. To both, wrong positions and the data tokens add what
-`Layout.leak` says; the best score is nowhere below `-γD/8`, because x is within h_k/2 of a centre on every axis.
+`Layout.leak` says; the best score is nowhere below `-γD/8`, because x is within h_k/2 of a centre on every axis. All of
+this is a bound where L is declared. Otherwise the L_k are sampled, and it is an estimate.
 
 [A] says instead that `|f - head| <= ω(r) + osc N e^{-β(r² - r_0²)/2}` for every r > r_0. On cells that are not cubes
 put `ρ² = Σ_k β_k (x_k - c_k)²` in the place of r²: `r_0² = γD/4`, and f changes by at most `ρ √(Σ_k L_k²/β_k)`. We
@@ -102,6 +103,7 @@ class GridConstruction(Construction):
             tokens=grid.size * layout.rows,
             a_priori=a_priori + leak,
             details=GridDetails(grid, gamma, layout, not isinf(wish.norm), rule.slope, rule.modulus),
+            proved=isinstance(target, Lipschitz),
             expected=expected + leak,
             paper_bound=paper + leak,
             figures={"cells": grid.size, "beta": float(beta.max()), "gamma": gamma, "kappa": layout.kappa},
@@ -154,7 +156,7 @@ class _BySlopes:
         return Grid.with_spacing(self.target.domain, self.spacing * (error / unit))
 
     def errors(self, grid: Grid) -> tuple[float, float, float]:
-        """Bound, expected error, the paper's bound."""
+        """Bound or its estimate, expected error, the paper's bound."""
         bound = self._jensen(grid.spacing)
         change = float(np.sqrt((self.slopes**2 * grid.spacing**2 / self.gamma).sum(axis=1)).max())
         if isinstance(self.target, Lipschitz):
@@ -189,7 +191,10 @@ class _ByShifts(_BySlopes):
         return min(grids, key=lambda grid: grid.size)
 
     def errors(self, grid: Grid) -> tuple[float, float, float]:
-        """Bound, expected error, the paper's bound. A shift moves half a cell on average: expect half of ω_p."""
+        """Bound or its estimate, expected error, the paper's bound.
+
+        A shift moves half a cell on average: expect half of ω_p.
+        """
         bound = super().errors(grid)[0]
         if self.modulus is None:
             shift = self.slope * float(np.sqrt((grid.spacing**2).sum()))

@@ -26,7 +26,7 @@ from ..network.network import rounded
 from ..targets import Target
 from ..targets.piecewise import TruncatedLinear, TruncatedLinearTarget
 from .base import Construction, Plan, Wish
-from .sharpness import MUTED, RECTIFIER, sharpness
+from .sharpness import MUTED, RECTIFIER, muted, sharpness
 
 
 class KnotsConstruction(Construction):
@@ -43,8 +43,10 @@ class KnotsConstruction(Construction):
 
     def plan(self, target: Target, wish: Wish) -> Plan:
         """R from the tolerance."""
+        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         sharp = sharpness(RECTIFIER, wish)
-        return Plan(2, RECTIFIER / sharp, sharp)
+        others = muted(len(target.family.w) - 1, largest_value(target))
+        return Plan(2, RECTIFIER / sharp + others, sharp, proved=True)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map and one head."""
@@ -78,6 +80,14 @@ class KnotsConstruction(Construction):
         """The paper's single head has p interpolation points and an error of (b - a)/p."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         return ceil((target.family.b - target.family.a) / eps)
+
+
+def largest_value(target: TruncatedLinearTarget) -> float:
+    """A bound on |z_i|, |a| and |b| over the domain."""
+    family, domain = target.family, target.domain
+    reach = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).reshape(family.w.shape)  # (n, d)
+    widest = (np.abs(family.w) * reach).sum(axis=1) + np.abs(family.t)  # (n,)
+    return max(float(widest.max()), abs(family.a), abs(family.b))
 
 
 def read_in(family: TruncatedLinear, width: int) -> Affine:

@@ -56,7 +56,8 @@ class MaxAffineConstruction(Construction):
         heads, planes = fit.tables.shape[:2]
         error = heads * average_gap(planes)
         sharp = sharpness(error, wish)
-        return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), figures={"planes": heads * planes})
+        figures = {"planes": float(heads * planes)}
+        return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), proved=True, figures=figures)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map to N tokens, one head for each maximum, and the output of the first token."""

@@ -47,7 +47,7 @@ class MultiheadConstruction(Construction):
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         spacing = (target.family.b - target.family.a) / (len(target.family.w) - 1)
         heads = asked_size(wish, "heads", 1, 2 * spacing * TYPICAL)
-        return Plan(0 if heads <= wish.budget else heads, WITHIN * spacing / heads, heads)
+        return Plan(0 if heads <= wish.budget else heads, WITHIN * spacing / heads, heads, proved=True)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map and one layer of heads."""

@@ -29,6 +29,7 @@ from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import Target
+from ..targets.callables import Lipschitz
 
 Floats = npt.NDArray[np.float64]
 
@@ -82,10 +83,16 @@ class Layout:
 
 
 def sizes_of(target: Target, rows: int) -> tuple[float, float]:
-    """The largest value, and the largest difference between `rows` rows of outputs, from samples."""
-    sample = target.values(target.domain.sample(SIZES, np.random.default_rng(0)))  # (S, n' d')
+    """The largest value, and the largest difference between `rows` rows of outputs.
+
+    From samples; with a declared constant L bounds, as every point is within the diameter d of a sample, and values
+    change by at most L d on the way.
+    """
+    domain = target.domain
+    sample = target.values(domain.sample(SIZES, np.random.default_rng(0)))  # (S, n' d')
     between = np.ptp(sample.reshape(len(sample), rows, -1), axis=1).max(initial=0.0)
-    return float(np.abs(sample).max()), float(between)
+    beyond = target.constant * float(np.linalg.norm(domain.hi - domain.lo)) if isinstance(target, Lipschitz) else 0.0
+    return float(np.abs(sample).max()) + beyond, float(between) + 2 * beyond * (rows > 1)
 
 
 def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, attends_data: bool) -> Network:

@@ -13,8 +13,9 @@ heads that hear only the token: `LeakyReLU(z) = α z + (1 - α) max(0, z)` and r
 
 **Bound.** Each head is a fan with one token on each side (`proofs/fans.py`), so it is within `0.27847/R` of its
 unit. Clipping is 1-Lipschitz, hence errors before layer l obey `e_{l+1} <= |W_{l+1}| (e_l + 0.27847/R)`, |W| the
-largest sum of absolute weights of a unit; e_1 = 0. R is a power of two, so `R z` has the rounding errors of z, times
-R, and they cost as much in the output as those of z itself, whatever R is.
+largest sum of absolute weights of a unit; e_1 = 0. A memory token that is not heard adds what `muted` says of values
+as large as the network's own, which are averages of z and ends. R is a power of two, so `R z` has the rounding errors
+of z, times R, and they cost as much in the output as those of z itself, whatever R is.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network
@@ -30,7 +32,9 @@ from ..network.network import rounded
 from ..targets import PiecewiseLinear, Target
 from ..targets.piecewise import Stage
 from .base import Construction, Plan, Wish
-from .sharpness import MUTED, RECTIFIER, sharpness
+from .sharpness import MUTED, RECTIFIER, muted, sharpness
+
+Floats = npt.NDArray[np.float64]
 
 
 class ReluConstruction(Construction):
@@ -51,7 +55,7 @@ class ReluConstruction(Construction):
         error = error_at_one(target)
         sharp = sharpness(error, wish)
         tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
-        return Plan(tokens, error / sharp, sharp)
+        return Plan(tokens, error / sharp + unheard(target), sharp, proved=True)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map, one attention layer for each hidden layer, and for sequences an affine map back to tokens."""
@@ -76,10 +80,26 @@ class ReluConstruction(Construction):
 
 def error_at_one(target: PiecewiseLinear) -> float:
     """The bound above with R = 1."""
-    error = np.zeros(target.domain.size)
+    clips = (np.isfinite(stage.low) | np.isfinite(stage.high) for stage in target.stages)
+    return _pushed(target, [RECTIFIER * each for each in clips])
+
+
+def unheard(target: PiecewiseLinear) -> float:
+    """What memory tokens of infinite ends add."""
+    domain, added = target.domain, []
+    largest = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).ravel()  # of the features before a stage
     for stage in target.stages:
-        clips = np.isfinite(stage.low) | np.isfinite(stage.high)
-        error = error @ np.abs(stage.weight) + RECTIFIER * clips
+        ends = np.stack([np.where(np.isfinite(end), np.abs(end), 0.0) for end in (stage.low, stage.high)])  # (2, m)
+        largest = np.maximum(largest @ np.abs(stage.weight) + np.abs(stage.bias), ends.max(axis=0))  # (m,)
+        added.append(muted(len(ends), 1.0) * largest)
+    return _pushed(target, added)
+
+
+def _pushed(target: PiecewiseLinear, added: list[Floats]) -> float:
+    """The error of the outputs if each stage adds so much to those of its units."""
+    error = np.zeros(target.domain.size)
+    for stage, own in zip(target.stages, added, strict=True):
+        error = error @ np.abs(stage.weight) + own
     return float(error.max())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, inf, log2
+from math import ceil, exp, inf, log2
 
 from ..arguments import real_number
 from ..arithmetic.formats import FORMATS
@@ -18,6 +18,15 @@ root of the size of a head."""
 DEFAULT, SOFTEST = 2.0**27, 2.0**-20
 MUTED = 200.0
 """Score of a token that must not be heard, below one that is."""
+
+
+def muted(tokens: int, largest: float) -> float:
+    """What `tokens` tokens that must not be heard can add to an average of values of at most `largest` [T 9.7].
+
+    Their scores are MUTED or more below the best one's, so that their share is at most `tokens e^{-MUTED}`, and two
+    values differ by at most twice the largest.
+    """
+    return tokens * exp(-MUTED) * 2 * largest
 
 
 def sharpness(error_at_one: float, wish: Wish) -> float:

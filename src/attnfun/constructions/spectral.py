@@ -13,7 +13,8 @@ group that varies along one direction only gets a line (`pieces/parts.py`), cut 
 first and values are solved for the rounded keys. Queries come from the data token and keys from memory alone
 (cross-attention): a data token among the keys would break the factorisation.
 
-**Bound.** None in advance: the error measured at points between the samples is the plan, the certificate is the bound.
+**Bound.** None in advance: the plan has the error measured at points between the samples, an estimate that the largest
+error may exceed. The certificate is the bound.
 Analytic targets need about log(1/eps) tokens per axis, where [A] needs 1/eps.
 """
 
@@ -133,7 +134,7 @@ class SpectralConstruction(Construction):
         summands, errors = zip(*planner.summands(), strict=True)
         heads = sum(summand.heads for summand in summands)
         tokens = heads * max(summand.size // summand.heads for summand in summands)
-        return Plan(tokens, sum(errors), summands, planner.depth)
+        return Plan(tokens, sum(errors), summands, depth=planner.depth)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Solve for the values and put the heads together."""

@@ -20,7 +20,8 @@ them: head (t, k) serves token t only, the queries of other rows are led to the 
 max|g| + 200 + log n`; nM + 1 heads, the last one adding d_t.
 
 **Bound.** `max_t Σ_k |c_tk| 0.27847/R`, plus the mass `(n + 1) e^{-200}` of rows that are not meant times the spread
-of values; for a bank that of `grid.py`.
+of values; for a bank that of `grid.py`. The plan leaves out the mass, so that it has an estimate; the certificate does
+not.
 """
 
 from __future__ import annotations

@@ -31,7 +31,8 @@ class OneHead(Convergence):
     text = (
         "A softmax head with one stored value a cell, by self-attention (`grid`) and cross-attention (`cross`), for "
         "continuous targets. The theorem of arXiv 2504.19901 makes the error fall like N^(-1/D) with N memory tokens "
-        "in D variables, up to a logarithm; the a priori bound is ours, without one. Certificates have a few seconds "
+        "in D variables, up to a logarithm; the a priori estimate is our bound, without one, at "
+        "sampled slopes. Certificates have a few seconds "
         "each and no tolerance, so a bound may be above what more time would prove; the largest networks are measured "
         "only, at random points and by a search."
     )

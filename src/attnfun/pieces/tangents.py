@@ -8,7 +8,8 @@ T_j` is below g by at most e, the largest of these over all cells.
 A function f whose Hessian is at least -c is `g - h` with `g = f + c|x|²/2` and `h = c|x|²/2`, both convex (c = 0 and h
 = 0 if f is convex). The tangent planes of both at the same points leave `f - (G - H)` in `[-e_h, e_g]`; with half of
 `e_g - e_h` added, `|f - (G - H)| <= (e_g + e_h)/2`. c is proved: the second derivatives are enclosed on boxes that
-cover the domain.
+cover the domain. Where c is so small that f is taken for convex, planes are above it by at most `c |w|²/2`, w the
+widths of the domain, which is added.
 
 **Cells.** A product grid. With `m_k² = f_kk + 2c`, the largest for each place on axis k, the cells of an axis have
 equal `∫ m_k = 2σ`; the error is then about `½ σ² Σ_kl ρ_kl`, ρ_kl the largest `|f_kl + 2c δ_kl| / (m_k m_l)`. So the
@@ -73,7 +74,8 @@ def tangents(
     """Planes that stay within `aim`, as far as `error` says, or `count` of them; O(N) evaluations."""
     survey = _Survey.of(target, deadline, memory)
     scale = aim if aim is not None else float(np.abs(survey.hessians).max()) * float(survey.widths.max()) ** 2
-    concave = survey.concave if survey.concave * float((survey.widths**2).sum()) / 2 > NEARLY * scale else 0.0
+    above = survey.concave * float((survey.widths**2).sum()) / 2
+    concave, above = (survey.concave, 0.0) if above > NEARLY * scale else (0.0, above)
     edges = survey.edges(concave, aim, count if count is None or concave == 0 else max(1, count // 2))
     planes = prod(len(axis) - 1 for axis in edges)
     if planes > MOST_PLANES:
@@ -93,7 +95,7 @@ def tangents(
     tables = [np.column_stack([slopes_g, starts_g + (theirs - ours) / 2])]
     if concave:
         tables.append(np.column_stack([concave * centres, -concave * (centres**2).sum(axis=1) / 2]))
-    return Tangents(np.stack(tables), (theirs + ours) / 2)
+    return Tangents(np.stack(tables), (theirs + ours) / 2 + above)
 
 
 @dataclass(frozen=True, eq=False)

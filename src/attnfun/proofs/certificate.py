@@ -29,6 +29,8 @@ ENGINES = ("interval", "arb")
 class Certificate:
     """`|target(x) - network(x)| <= bound` for every real x of the domain, every output, in the arithmetic `dtype`.
 
+    In L_p, the norm of that error over the domain is at most the bound.
+
     `status` says whether that is proved, conditional on the `assumptions`, or only estimated. `parts` holds bounds on
     the error of the `construction` (in real arithmetic), of the `rounding` in the network's own operations, and of the
     `input` (x rounded to the dtype), each over the whole domain, and `windows`, what fast evaluation may leave out; the

@@ -145,7 +145,7 @@ def _resources(net: Compiled) -> str:
     summary = net.summary()
     rows: list[tuple[object, ...]] = [
         ("memory tokens", summary.tokens, summary.paper_tokens),
-        ("bound before any proof", summary.a_priori_bound, summary.paper_bound),
+        (f"a priori {'bound' if net.a_priori_proved else 'estimate'}", net.a_priori, summary.paper_bound),
         ("bound of the certificate", summary.bound, None),
         ("layers", summary.layers, None),
         ("heads", summary.heads, None),
