@@ -18,6 +18,10 @@ The same goes for the weights that the deployed network computes, with a tail of
 the dropped token and for the kept one, the exponent of token j is `-(1 - u') g_j + ζ_j + ζ` at most. So steep tokens,
 whose scores are far off and far behind, cost nothing where they do not matter. Their values as computed may lie far
 beyond the real ones (sums that cancel): they count with the computed share of all tokens out of play.
+
+The distance of a value from the average y, which rounding is proportional to, is taken at one point of the box, not
+from the ranges of both over the box: `|v_j - y| <= Σ_i w_i |v_j - v_i| <= (1 - w_j) spread` [T 10.5]. So a token with
+nearly all the weight is near the average, however much its value varies over the box.
 """
 
 from __future__ import annotations
@@ -245,12 +249,15 @@ class _Keys:
             core=core.sum(axis=2),
             keys=self.keys,
         )
-        ends, errors = [], []
+        rest, ends, errors = _without(light, heavy), [], []
         for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
             high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
             upper = _lifted(largest_average(light, heavy, high), tail, most)  # (B, n)
             lower = -_lifted(largest_average(light, heavy, -low), tail, -least)
             apart = np.maximum(high - lower[..., None], upper[..., None] - low)  # (B, n, T')
+            widest = np.where(present, high, -np.inf).max(axis=2) - np.where(present, low, np.inf).min(axis=2)  # (B, n)
+            with np.errstate(invalid="ignore", over="ignore"):
+                apart = np.fmin(apart, rest * above(widest)[..., None])
             distances = apart, *(apart * doubt for doubt in doubts)
             spread, drawn, drawn_own = (largest_average(light, heavy, far) * (1 + 1e-12) for far in distances)
             size = np.maximum(np.abs(lower), np.abs(upper))
@@ -269,6 +276,17 @@ class _Keys:
             ends.append(Interval(lower, upper))
             errors.append(head_error(sizes, known, arithmetic))
         return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2)
+
+
+def _without(light: Floats, heavy: Floats) -> Floats:
+    """Upper bounds on `1 - w_j`, the weight of all tokens but one, along the last axis; sums without differences."""
+    before, after = (np.cumsum(part, axis=-1) for part in (heavy, heavy[..., ::-1]))
+    others = np.zeros_like(heavy)
+    others[..., 1:] += before[..., :-1]
+    others[..., :-1] += after[..., -2::-1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share = others / (light + others) * (1 + 2 * (heavy.shape[-1] + 4) * ULP)
+    return np.where(others > 0, np.minimum(share, 1.0), 0.0)
 
 
 def _lifted(average: Floats, tail: Floats, extreme: float) -> Floats:

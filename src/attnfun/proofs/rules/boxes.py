@@ -22,8 +22,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from ...arithmetic import Interval
-from ...arithmetic.directed import ULP, above, below
+from ...arithmetic import Interval, join
+from ...arithmetic.directed import ULP, above
 from ...arithmetic.formats import round_to
 from ...arithmetic.jets import variables
 from ...arithmetic.norms import norms_on_boxes, together
@@ -33,7 +33,7 @@ from ...domain import Box
 from ...errors import TimeLimitReached
 from ...executors import in_order, resident
 from ...network import Network
-from ...targets import Target, Unanswerable
+from ...targets import Expression, Target, Unanswerable
 from ..boxes import Boxes
 from ..enclosure import Encloser
 from ..heads import Focus, Region
@@ -44,6 +44,8 @@ from ..taylor import TaylorBounds
 NAME = "boxes"
 BATCH = 512
 """Boxes bounded at a time."""
+SLABS = 8
+"""Parts along each of up to two axes of a slab beyond the domain."""
 PIECE = 8 * BATCH
 """Leaves for which a cover is taken apart once more, for workers. The parts do not depend on how many workers there
 are, so neither does the bound."""
@@ -125,29 +127,53 @@ class Problem:
 
     @cached_property
     def _keeps(self) -> bool:
-        """Is the dtype coarse, and does rounding to it leave no point of the domain outside?
+        """Is the dtype coarse, and the target known wherever rounding to it moves points of the domain [T 10.3]?
 
-        Rounding is monotone, so it is enough that the ends are numbers of the dtype that are not flushed to zero.
+        That is so if they stay in the domain. A formula is known beyond, too, wherever it is proved to be defined.
         """
-        ends, tiny = np.stack([self.target.domain.lo, self.target.domain.hi]), self.encloser.arithmetic.tiny
-        flushed = (ends != 0) & (np.abs(ends) < 2 * tiny)
-        exact = np.array_equal(round_to(ends, self.network.dtype), ends) and not flushed.any()
-        return self.encloser.arithmetic.coarse and type(self.target.domain) is Box and exact
+        domain = self.target.domain
+        if not self.encloser.arithmetic.coarse or type(domain) is not Box:
+            return False
+        low, high = domain.lo.ravel(), domain.hi.ravel()
+        wider = self._reached(Interval(low, high))
+        if (wider.lo == low).all() and (wider.hi == high).all():
+            return True
+        finite = bool(np.isfinite(wider.lo).all() and np.isfinite(wider.hi).all())
+        return finite and isinstance(self.target, Expression) and self._defined_between(low, high, wider)
+
+    def _defined_between(self, low: Floats, high: Floats, wider: Interval) -> bool:
+        """Is the target proved to be defined on the slabs between a box and a wider one, (D,) each?"""
+        cuts = np.linspace(wider.lo, wider.hi, 1 + (SLABS if len(low) <= 2 else 1))  # (S+1, D)
+        first, last = (
+            np.stack([ends.ravel() for ends in np.meshgrid(*part.T, indexing="ij")], axis=1)  # (S^D, D)
+            for part in (cuts[:-1], cuts[1:])
+        )
+        slabs = []
+        for axis in range(len(low)):
+            for start, end in ((wider.lo[axis], low[axis]), (high[axis], wider.hi[axis])):
+                if start < end:
+                    thin = np.arange(len(low)) == axis
+                    slabs.append(Interval(np.where(thin, start, first), np.where(thin, end, last)))
+        enclosed = self.target.enclose(join(slabs))
+        return bool(np.all(enclosed.defined & np.isfinite(enclosed.lo) & np.isfinite(enclosed.hi)))
+
+    def _reached(self, rows: Interval) -> Interval:
+        """Boxes with all that rounding to the dtype moves their points to: it is monotone, but flushes tiny numbers."""
+        low, high = round_to(rows.lo, self.network.dtype), round_to(rows.hi, self.network.dtype)
+        tiny = 2 * self.encloser.arithmetic.tiny
+        low, high = np.where((low > 0) & (low < tiny), 0.0, low), np.where((high < 0) & (high > -tiny), 0.0, high)
+        return Interval(np.minimum(rows.lo, low), np.maximum(rows.hi, high))
 
     def with_neighbours(self, rows: Interval) -> Interval:
-        """Boxes (B, D) and where rounding to a coarse dtype may move their points, within the domain."""
-        if not self._keeps:
-            return rows
-        moved, domain = self.encloser.moved(rows) * (1 + 1e-9), self.target.domain
-        low = np.maximum(below(rows.lo - moved), np.minimum(rows.lo, domain.lo.ravel()))
-        return Interval(low, np.minimum(above(rows.hi + moved), np.maximum(rows.hi, domain.hi.ravel())))
+        """Boxes (B, D) and where rounding to a coarse dtype may move their points, if the target is known there."""
+        return self._reached(rows) if self._keeps else rows
 
     def network_on(self, rows: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...], Floats]:
         """The network over boxes (B, D) with their neighbours, and the parts `input` and `rounding` (B, 2) there.
 
-        Rounding moves x to x'. Either the network's own sensitivity says what that costs, or, where x' is in the domain
-        and so in the same box, `|net(x') - f(x)| <= |net(x') - f(x')| + |f(x') - f(x)|`: then it is what the target's
-        slope, or its range, says.
+        Rounding moves x to x'. Either the network's own sensitivity says what that costs, or, where the target is known
+        at x', which is in the same box, `|net(x') - f(x)| <= |net(x') - f(x')| + |f(x') - f(x)|`: then it is what the
+        target's slope, or its range, says.
         """
         shape = (len(rows), *self.network.shape_in)
         region, narrowed = self.encloser(rows.reshape(shape), focus)

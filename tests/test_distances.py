@@ -1,0 +1,50 @@
+"""How far a value is from the average, at one point of a box [T 10.5]."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.arithmetic import Interval
+from attnfun.proofs.heads import _without
+from attnfun.proofs.rules.boxes import Problem
+
+
+def test_the_weight_of_all_other_tokens_is_bounded_at_any_scale():
+    rng = np.random.default_rng(0)
+    for count in (1, 2, 3, 40):
+        heavy = 2.0 ** -rng.uniform(0, 900, (200, count))
+        light = heavy * rng.uniform(0, 1, heavy.shape)
+        light[rng.random(heavy.shape) < 0.1] = 0.0
+        heavy[rng.random(heavy.shape) < 0.1] = 0.0
+        light = np.minimum(light, heavy)
+        bounds = _without(light, heavy)
+        for row, (least, most) in enumerate(zip(light, heavy, strict=True)):
+            for j in range(count):
+                others = sum((Fraction(weight) for weight in np.delete(most, j)), Fraction(0))
+                real = others / (Fraction(least[j]) + others) if others else Fraction(0)
+                assert real <= Fraction(bounds[row, j]) <= 1
+                assert bounds[row, j] <= float(real) * (1 + 1e-12) or bounds[row, j] == 1.0
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_sharp_rectifier_is_rounded_relative_to_its_own_error(dtype):
+    """A data token with nearly all the weight has a value that varies over the box, and is near the average."""
+    net = af.compile("max(x, 0)", {"x": (-8, 8)}, {"float64": 1e-8, "float32": 1e-4}[dtype], dtype=dtype)
+    unit = {"float64": 2.0**-53, "float32": 2.0**-24}[dtype]
+    problem = Problem(net.certificate.claim.target, net.network)
+    rows = Interval(np.array([[1.0]]), np.array([[2.0]]))
+    *_, errors = problem.network_on(rows, problem.encloser.start())
+    assert errors[0, 1] < 2000 * unit  # the gain of the scores, 2^25 or more, is not in it
+    points = np.concatenate([np.linspace(-8, 8, 4001), np.nextafter(0, [1, -1]), 2.0 ** -np.arange(0, 60, 3.0)])
+    points = points.astype(dtype).astype(np.float64)
+    assert np.abs(net(points).astype(np.float64) - np.maximum(points, 0)).max() <= net.certificate.bound
+
+
+def test_a_corner_by_solved_values_is_proved_to_nine_digits():
+    net = af.compile("max(x, 0)", {"x": (-10, 10)}, 1e-9, construction="spectral", time_limit=300)
+    assert net.certificate.bound <= 1e-9
+    assert net.certificate.parts["rounding"] <= 1e-11
