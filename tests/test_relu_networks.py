@@ -402,3 +402,28 @@ def test_onnx_models_of_one_point_with_more_axes(tmp_path):
     save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], initial)), tmp_path / "f.onnx")
     net = af.compile(tmp_path / "f.onnx", BOX, 1e-6)
     assert np.abs(net(X) - np.maximum((X - 0.25) @ W + BIAS, 0)).max() <= net.certificate.bound <= 1e-6
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_gain_leaves_most_of_a_tolerance_to_rounding(dtype):
+    """A deep network whose rounding takes two thirds of the tolerance."""
+    torch.manual_seed(0)
+    layers = [part for _ in range(5) for part in (nn.Linear(12, 12), nn.ReLU())]
+    module = nn.Sequential(nn.Linear(3, 12), nn.ReLU(), *layers, nn.Linear(12, 2)).double()
+    sharp = af.compile(module, BOX, dtype=dtype, options={"R": 2.0**50})
+    rounding = sharp.certificate.parts["rounding"] + sharp.certificate.parts["input"]
+    net = af.compile(module, BOX, 1.5 * rounding, dtype=dtype)
+    assert net.certificate.bound <= 1.5 * rounding
+    points = np.random.default_rng(0).uniform(-1, 1, (500, 3))
+    with torch.no_grad():
+        exact = module(torch.tensor(points)).numpy()
+    assert np.abs(net(points) - exact).max() <= net.certificate.bound
+
+
+def test_the_gain_stays_within_the_format():
+    module = nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Linear(1, 1)).double()
+    with torch.no_grad():
+        for weight, value in zip(module.parameters(), (1e18, 0.0, 1e-18, 0.0), strict=True):
+            weight.fill_(value)
+    net = af.compile(module, [(-1, 1)], 1e-5, dtype="float32")  # scores of 1e18 times a gain of 1e5 or more
+    assert net.certificate.bound <= 1e-5

@@ -69,7 +69,7 @@ def _largest(network: Network) -> int:
     for layer, asking in asking_tokens(network):
         if isinstance(layer, Attention):
             keys = len(layer.memory) + layer.attends_data * length
-            most = max(most, len(asking) * keys, length * layer.query.shape[2])
+            most = max(most, len(asking) * keys, length * layer.heads * max(layer.query.shape[2], layer.value.shape[2]))
         length = layer.length_out(length)
         most = max(most, length * layer.width_out)
     return most
@@ -111,16 +111,17 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     some = weights.get("asking")
     asking = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
     out = np.zeros((*asking.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
+    queries = _by_head(asking, weights["query"], weights["query_bias"])  # (b, a, H, k)
+    if layer.attends_data:
+        data_keys = _by_head(X, weights["key"], weights["key_bias"])  # (b, n, H, k)
+        data_values = _by_head(X, weights["value"], weights["value_bias"])  # (b, n, H, v)
     for head in range(layer.heads):
-        q = project(asking, weights["query"][head], weights["query_bias"][head])  # (b, a, k)
-        keys, values = weights["keys"][head], weights["values"][head]  # (M, k), (M, v)
-        scores = [score(q, keys[None, None])]  # (b, a, M)
-        columns = [values[None, None]]  # (1, 1, M, v)
+        q = queries[:, :, head]  # (b, a, k)
+        scores = [score(q, weights["keys"][head][None, None])]  # (b, a, M)
+        columns = [weights["values"][head][None, None]]  # (1, 1, M, v)
         if layer.attends_data:
-            data_keys = project(X, weights["key"][head], weights["key_bias"][head])  # (b, n, k)
-            data_values = project(X, weights["value"][head], weights["value_bias"][head])  # (b, n, v)
-            scores.append(score(q, data_keys[:, None]))  # (b, a, n)
-            columns.append(data_values[:, None])  # (b, 1, n, v)
+            scores.append(score(q, data_keys[:, None, :, head]))  # (b, a, n)
+            columns.append(data_values[:, None, :, head])  # (b, 1, n, v)
         out += project(_mix(scores, columns), weights["output"][head])
     out += weights["output_bias"]
     out = asking + out if layer.residual else out
@@ -135,6 +136,13 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
 def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
     unnormalised = np.exp(X - X.max(axis=-1, keepdims=True))
     return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
+
+
+def _by_head(X: Array, weight: Array, bias: Array) -> Array:
+    """`X weight + bias` for all heads at once, each sum as if alone; (b, n, d), (H, d, k), (H, k) -> (b, n, H, k)."""
+    heads, features, width = weight.shape
+    flat = project(X, weight.transpose(1, 0, 2).reshape(features, heads * width), bias.ravel())
+    return flat.reshape(*X.shape[:-1], heads, width)
 
 
 def project(X: Array, weight: Array, bias: Array | None = None) -> Array:

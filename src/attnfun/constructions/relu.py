@@ -50,10 +50,10 @@ class ReluConstruction(Construction):
         return isinstance(target, PiecewiseLinear)
 
     def plan(self, target: Target, wish: Wish) -> Plan:
-        """R from the tolerance: the error is proportional to 1/R."""
+        """R from the tolerance and the format: the error is proportional to 1/R, and rounding does not grow with R."""
         assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
         error = error_at_one(target)
-        sharp = sharpness(error, wish)
+        sharp = sharpness(error, wish, 2 * max(float(sizes.max()) for sizes in largest_values(target)))
         tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
         return Plan(tokens, error / sharp + unheard(target), sharp, proved=True)
 
@@ -85,14 +85,19 @@ def error_at_one(target: PiecewiseLinear) -> float:
 
 
 def unheard(target: PiecewiseLinear) -> float:
-    """What memory tokens of infinite ends add."""
-    domain, added = target.domain, []
+    """What memory tokens of infinite ends, two at most, add."""
+    return _pushed(target, [muted(2, 1.0) * sizes for sizes in largest_values(target)])
+
+
+def largest_values(target: PiecewiseLinear) -> list[Floats]:
+    """Bounds on the units of each stage before they are clipped, and on their finite ends, (m,) each."""
+    domain, found = target.domain, list[Floats]()
     largest = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).ravel()  # of the features before a stage
     for stage in target.stages:
         ends = np.stack([np.where(np.isfinite(end), np.abs(end), 0.0) for end in (stage.low, stage.high)])  # (2, m)
         largest = np.maximum(largest @ np.abs(stage.weight) + np.abs(stage.bias), ends.max(axis=0))  # (m,)
-        added.append(muted(len(ends), 1.0) * largest)
-    return _pushed(target, added)
+        found.append(largest)
+    return found
 
 
 def _pushed(target: PiecewiseLinear, added: list[Floats]) -> float:

@@ -15,6 +15,8 @@ SHARPEST = 2.0**60
 ROOM = 2.0**6
 """How many times R fits into the largest number of the format, at least: scores are R times what is compared, times the
 root of the size of a head."""
+SPARE = 16.0
+"""How much sharper than the aim needs, where that costs nothing."""
 DEFAULT, SOFTEST = 2.0**27, 2.0**-20
 MUTED = 200.0
 """Score of a token that must not be heard, below one that is."""
@@ -29,15 +31,18 @@ def muted(tokens: int, largest: float) -> float:
     return tokens * exp(-MUTED) * 2 * largest
 
 
-def sharpness(error_at_one: float, wish: Wish) -> float:
+def sharpness(error_at_one: float, wish: Wish, score_at_one: float = inf) -> float:
     """R for which an error of `error_at_one / R` is at most the aim, as far as the format goes, or the R asked for.
 
-    A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order.
+    A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order. Where
+    rounding does not grow with R, R is SPARE times as large, so that nearly all of the tolerance is left to rounding;
+    unless scores, which are at most `R score_at_one`, would come near the largest number of the format.
     """
     sharpest = min(SHARPEST, FORMATS[wish.dtype].largest / ROOM)
     asked = wish.options.get("R", min(DEFAULT, sharpest) if wish.aim is None else None)
     if asked is None:
         asked = error_at_one / wish.aim if wish.aim else inf
+        asked = max(asked, min(SPARE * asked, FORMATS[wish.dtype].largest / (ROOM * max(score_at_one, 1e-300))))
     else:
         asked = real_number("options R, the factor on the scores,", asked, above=0.0)
     return 2.0 ** ceil(log2(min(max(asked, SOFTEST), sharpest)))

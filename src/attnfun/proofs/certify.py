@@ -320,9 +320,18 @@ def _data_scores(network: Network) -> int:
     return most
 
 
+def _projections(network: Network) -> int:
+    """Products in the queries, keys and values of data tokens."""
+    attention, length = [layer for layer in network.layers if isinstance(layer, Attention)], network.rows
+    asks = sum(int(np.count_nonzero(layer.query)) for layer in attention)
+    told = [layer for layer in attention if layer.attends_data]
+    return length * (asks + sum(int(np.count_nonzero(layer.key) + np.count_nonzero(layer.value)) for layer in told))
+
+
 def _points(network: Network) -> int:
     """Random points that the search begins with."""
-    return max(64, min(SEARCH_POINTS, SEARCH_WORK // max(network.tokens, _data_scores(network), 1)))
+    work = max(network.tokens, _data_scores(network), _projections(network), 1)
+    return max(64, min(SEARCH_POINTS, SEARCH_WORK // work))
 
 
 def _search(target: Target, claim: Claim, norm: float, seed: int, deadline: Deadline) -> Found:
