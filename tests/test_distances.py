@@ -9,7 +9,8 @@ import pytest
 
 import attnfun as af
 from attnfun.arithmetic import Interval
-from attnfun.proofs.heads import _without
+from attnfun.arithmetic.formats import FORMATS
+from attnfun.proofs.heads import NEGLIGIBLE, Bank, _Keys, _without
 from attnfun.proofs.rules.boxes import Problem
 
 
@@ -48,3 +49,48 @@ def test_a_corner_by_solved_values_is_proved_to_nine_digits():
     net = af.compile("max(x, 0)", {"x": (-10, 10)}, 1e-9, construction="spectral", time_limit=300)
     assert net.certificate.bound <= 1e-9
     assert net.certificate.parts["rounding"] <= 1e-11
+
+
+def keys_of(scores: np.ndarray, off: np.ndarray, values: np.ndarray) -> _Keys:
+    """Tokens of one query in one box, their scores known and computed to within `off`."""
+    zeros, shape = np.zeros((1, 1, 2)), (1, 1, len(scores))
+    return _Keys(
+        low=scores.reshape(shape).copy(),
+        high=scores.reshape(shape).copy(),
+        values=Interval(values.reshape(1, 1, -1, 1)),
+        at=values.reshape(1, -1, 1),
+        weights=np.ones(shape),
+        real=np.ones((1, len(scores)), dtype=bool),
+        keys=len(scores),
+        off=off.reshape(shape),
+        own=off.reshape(shape),
+        value_error=zeros,
+    )
+
+
+def average_of(scores: np.ndarray, values: np.ndarray) -> float:
+    weights = np.exp(scores - scores.max())
+    return float(weights @ values / weights.sum())
+
+
+@pytest.mark.parametrize("largest", [1e-6, 0.1, 3.0, 60.0, 3000.0])
+def test_scores_that_are_far_off_move_an_average_no_further_than_stated(largest):
+    """Light tokens whose scores are off by more than they are behind, leaders that are off themselves, and ties."""
+    rng = np.random.default_rng(0)
+    for trial in range(400):
+        count = int(rng.integers(2, 5))
+        scores = -rng.exponential([0.5, 20.0, 80.0, 5000.0][trial % 4], count)
+        off, values = largest * rng.random(count) ** 3, rng.normal(size=count)
+        bank = Bank(*np.zeros((3, count, 1)), values[:, None], *np.zeros((2, count, 1)), NEGLIGIBLE)
+        tails = np.zeros((1, 1, 2))
+        _, error = keys_of(scores, off, values).average(tails, bank, FORMATS["float64"])
+        for signs in np.ndindex(*(2,) * count):
+            moved = average_of(scores + off * (2 * np.array(signs) - 1), values)
+            assert abs(moved - average_of(scores, values)) <= error.sum() * (1 + 1e-9) + 1e-12
+
+
+def test_a_leader_that_is_far_off_is_as_good_as_one_that_is_not():
+    scores, off, values = np.array([0.0, -1e9]), np.array([5e3, 5e3]), np.array([1.0, -1.0])
+    bank = Bank(*np.zeros((3, 2, 1)), values[:, None], *np.zeros((2, 2, 1)), NEGLIGIBLE)
+    *_, error = keys_of(scores, off, values).average(np.zeros((1, 1, 2)), bank, FORMATS["float64"])
+    assert error.sum() < 1e-14

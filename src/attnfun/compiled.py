@@ -357,7 +357,13 @@ class Compiled(Algebra):
         )
 
 
-OLDER_FILES: dict[str, Any] = {"paper_bound": None, "figures": {}, "alternatives": [], "options": {}}
+OLDER_FILES: dict[str, Any] = {
+    "a_priori_proved": False,
+    "paper_bound": None,
+    "figures": {},
+    "alternatives": [],
+    "options": {},
+}
 """What files say that were written before these fields existed."""
 
 
@@ -376,7 +382,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
             construction=given.text("construction", THEOREMS),
             eps=given.optional("eps", lambda all_, name: all_.number(name, *POSITIVE)),
             a_priori=given.number("a_priori"),
-            a_priori_proved="a_priori_proved" in given and given.flag("a_priori_proved"),
+            a_priori_proved=given.flag("a_priori_proved"),
             paper_bound=given.optional("paper_bound", Fields.number),
             paper_tokens=given.optional("paper_tokens", Fields.whole),
             figures={name: figures.number(name, -inf) for name in figures},

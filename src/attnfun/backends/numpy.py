@@ -112,16 +112,14 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     asking = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
     out = np.zeros((*asking.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
     queries = _by_head(asking, weights["query"], weights["query_bias"])  # (b, a, H, k)
-    if layer.attends_data:
-        data_keys = _by_head(X, weights["key"], weights["key_bias"])  # (b, n, H, k)
-        data_values = _by_head(X, weights["value"], weights["value_bias"])  # (b, n, H, v)
+    data = [_by_head(X, weights[name], weights[f"{name}_bias"]) for name in ("key", "value") if layer.attends_data]
     for head in range(layer.heads):
         q = queries[:, :, head]  # (b, a, k)
         scores = [score(q, weights["keys"][head][None, None])]  # (b, a, M)
         columns = [weights["values"][head][None, None]]  # (1, 1, M, v)
-        if layer.attends_data:
-            scores.append(score(q, data_keys[:, None, :, head]))  # (b, a, n)
-            columns.append(data_values[:, None, :, head])  # (b, 1, n, v)
+        if data:  # (b, n, H, k), (b, n, H, v)
+            scores.append(score(q, data[0][:, None, :, head]))  # (b, a, n)
+            columns.append(data[1][:, None, :, head])  # (b, 1, n, v)
         out += project(_mix(scores, columns), weights["output"][head])
     out += weights["output_bias"]
     out = asking + out if layer.residual else out

@@ -100,7 +100,7 @@ def largest_values(target: PiecewiseLinear) -> list[Floats]:
     return found
 
 
-def _pushed(target: PiecewiseLinear, added: list[Floats]) -> float:
+def _pushed(target: PiecewiseLinear, added: Sequence[npt.NDArray[np.floating[Any]]]) -> float:
     """The error of the outputs if each stage adds so much to those of its units."""
     error = np.zeros(target.domain.size)
     for stage, own in zip(target.stages, added, strict=True):

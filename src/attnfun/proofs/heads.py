@@ -61,6 +61,8 @@ NEGLIGIBLE = 60.0
 with a goal in float64 may make do with less, `Bank.gap`.)"""
 TAIL_SHARE = 1e-3
 """The share of a proof's goal that tails may take."""
+FAINT = math.exp(-NEGLIGIBLE)
+"""Weight of such a token beside the other's, at most."""
 HOPELESS = 200.0
 """A tail of 1 or more says nothing, however large it is: exponents beyond this are not told apart."""
 ENTRIES = 2**21
@@ -223,6 +225,20 @@ class _Keys:
         self.high[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
         return stays, np.minimum((tails * (1 + shares) + shares) * (1 + 4 * ULP), math.exp(HOPELESS))
 
+    def _doubts(self, off: Floats, rest: Floats, behind: Floats, arithmetic: Format) -> _Doubts:
+        """From score errors (B, n, T'), relative to a token that surely has most of the weight, if there is one."""
+        leader = np.argmin(rest, axis=2)[..., None]  # (B, n, 1)
+        sure = np.take_along_axis(rest, leader, axis=2) <= 0.25
+        shifted = off + np.take_along_axis(off, leader, axis=2)
+        np.put_along_axis(shifted, leader, 0.0, axis=2)
+        largest = off.max(axis=2, keepdims=True)
+        eta = score_doubt(np.where(sure, shifted, off), largest, self.keys, arithmetic) + behind
+        with np.errstate(invalid="ignore"):
+            far = self.low.max(axis=2, keepdims=True) - self.high - eta > NEGLIGIBLE + 1
+        wild, present = ~(eta <= MOST_DOUBT), np.isfinite(self.high)
+        faint = wild & far & present
+        return _Doubts(np.where(wild, 0.0, eta), faint, (wild & ~far & present).any(axis=2))
+
     def average(self, tails: Floats, bank: Bank, arithmetic: Format) -> tuple[Interval, Floats]:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
@@ -232,24 +248,23 @@ class _Keys:
             most_weight = heavy / (light.sum(axis=2, keepdims=True) * (1 - 1e-12)) * (1 + 1e-12)
         most_weight = np.where(present, np.minimum(most_weight, 1.0), 0.0)  # (B, n, T')
         core = present & ~(most_weight <= arithmetic.unit)
-        parts = [np.where(present, part, 0.0) for part in (self.off, self.own)]  # (B, n, T') each
-        etas = [
-            np.minimum(score_doubt(part, part.max(axis=2, keepdims=True), self.keys, arithmetic) + behind, MOST_DOUBT)
-            for part in parts
-        ]  # (B, n, T') each
-        doubts = [np.expm1(eta) for eta in etas]
+        rest = _without(light, heavy)
+        both = [self._doubts(np.where(present, part, 0.0), rest, behind, arithmetic) for part in (self.off, self.own)]
+        doubts = [np.expm1(each.eta) for each in both]
         light_weights = np.where(core, 0.0, most_weight * (1 + doubts[0]))  # (B, n, T')
-        averages = [largest_average(light, heavy, eta) * (1 + 1e-12) for eta in etas]  # (B, n) each
+        light_weights = light_weights + both[0].faint * FAINT
+        averages = [largest_average(light, heavy, each.eta) * (1 + 1e-12) for each in both]  # (B, n) each
+        averages = [mean + each.faint.sum(axis=2) * FAINT for mean, each in zip(averages, both, strict=True)]
         sizes = HeadSizes(
-            doubt=averages[0],
-            doubt_own=averages[1],
+            doubt=np.where(both[0].lost, MOST_DOUBT, averages[0]),
+            doubt_own=np.where(both[1].lost, MOST_DOUBT, averages[1]),
             tail=tail,
             computed_tail=tails[..., 1],
             in_play=present.sum(axis=2),
             core=core.sum(axis=2),
             keys=self.keys,
         )
-        rest, ends, errors = _without(light, heavy), [], []
+        ends, errors = [], []
         for column, (most, least) in enumerate(zip(bank.highest, bank.lowest, strict=True)):
             high, low = (np.broadcast_to(end[..., column], light.shape) for end in (self.values.hi, self.values.lo))
             upper = _lifted(largest_average(light, heavy, high), tail, most)  # (B, n)
@@ -259,7 +274,11 @@ class _Keys:
             with np.errstate(invalid="ignore", over="ignore"):
                 apart = np.fmin(apart, rest * above(widest)[..., None])
             distances = apart, *(apart * doubt for doubt in doubts)
-            spread, drawn, drawn_own = (largest_average(light, heavy, far) * (1 + 1e-12) for far in distances)
+            spread, *draws = (largest_average(light, heavy, far) * (1 + 1e-12) for far in distances)
+            drawn, drawn_own = (
+                np.where(each.lost, np.inf, draw + (each.faint * apart).sum(axis=2) * FAINT)
+                for draw, each in zip(draws, both, strict=True)
+            )
             size = np.maximum(np.abs(lower), np.abs(upper))
             lightest = (light_weights * (2 * size[..., None] + apart)).sum(axis=2) * (1 + 1e-12)
             known = Column(
@@ -267,7 +286,7 @@ class _Keys:
                 drawn_own=drawn_own,
                 spread=spread,
                 average=size,
-                light=lightest,
+                light=np.where(both[0].lost, np.inf, lightest),
                 light_weight=light_weights.sum(axis=2) * (1 + 1e-12),
                 osc=float(max(most, high.max()) - min(least, low.min())),
                 value_off=np.broadcast_to(self.value_error[:, None, column], (*size.shape, 2)),
@@ -276,6 +295,15 @@ class _Keys:
             ends.append(Interval(lower, upper))
             errors.append(head_error(sizes, known, arithmetic))
         return join(ends, axis=2, function=np.stack), np.stack(errors, axis=2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Doubts:
+    """How far computed weights are off: by factors `e^{±η_j}` [T 10.6]."""
+
+    eta: Floats  # (B, n, T'), at most MOST_DOUBT
+    faint: Flags  # (B, n, T'), is η_j larger, but `w_j e^{η_j}` at most FAINT, as it is far behind? η_j is 0 then
+    lost: Flags  # (B, n), is η_j larger for any other token? Then nothing is known but the range of the values
 
 
 def _without(light: Floats, heavy: Floats) -> Floats:
