@@ -1,4 +1,4 @@
-"""How far a value is from the average, at one point of a box [T 10.5]."""
+"""How far a value is from the average, at one point of a box [T 10.6]."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ whose scores are far off and far behind, cost nothing where they do not matter. 
 beyond the real ones (sums that cancel): they count with the computed share of all tokens out of play.
 
 The distance of a value from the average y, which rounding is proportional to, is taken at one point of the box, not
-from the ranges of both over the box: `|v_j - y| <= Σ_i w_i |v_j - v_i| <= (1 - w_j) spread` [T 10.5]. So a token with
+from the ranges of both over the box: `|v_j - y| <= Σ_i w_i |v_j - v_i| <= (1 - w_j) spread` [T 10.6]. So a token with
 nearly all the weight is near the average, however much its value varies over the box.
 """
 
@@ -299,7 +299,7 @@ class _Keys:
 
 @dataclass(frozen=True, eq=False)
 class _Doubts:
-    """How far computed weights are off: by factors `e^{±η_j}` [T 10.6]."""
+    """How far computed weights are off: by factors `e^{±η_j}` [T 10.7]."""
 
     eta: Floats  # (B, n, T'), at most MOST_DOUBT
     faint: Flags  # (B, n, T'), is η_j larger, but `w_j e^{η_j}` at most FAINT, as it is far behind? η_j is 0 then
