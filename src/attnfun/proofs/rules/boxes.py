@@ -298,9 +298,10 @@ def check(
     problem = Problem(target, with_banks(network), float(goal.ravel()[0]) if goal.size else None)
     roots = problem.root()
     cover = Cover.read(NAME, proof.data, len(roots), roots.lo.shape[1])
-    parts = pieces(problem, cover)
     work = partial(tally, problem=problem, cover=cover, norm=norm, deadline=NEVER if executor else deadline)
-    done = list(in_order(work, parts, executor, deadline=deadline))
+    with target.until(NEVER):  # the clock is read between batches
+        parts = pieces(problem, cover)
+        done = list(in_order(work, parts, executor, deadline=deadline))
     if len(done) < len(parts):
         raise TimeLimitReached("checking the proof", deadline.limit)
     return sum(done, Tally.nothing(norm, roots)).conclusion()
