@@ -330,6 +330,8 @@ def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: 
         limit = f"In {ask.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
         raise _missed(ask, result, f"{limit}: {theorem.at_limit}")
     certificate, rounding = result.certificate, _rounding(result)
+    if certificate.stopped:
+        raise _missed(ask, result, "")
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")

@@ -50,7 +50,7 @@ class Certificate:
     seed: int
     claim: Claim = field(repr=False)
     stopped: str = ""
-    """The limit of memory that ended the proof before the bound was as small as asked for, in words; not in files."""
+    """The limit of time or memory that ended the search for a smaller bound, in words; not in files."""
     proof: Proof | None = field(default=None, repr=False)
     """Why the bound holds, as data that a rule can check; None for an estimate, or where it was not kept."""
 

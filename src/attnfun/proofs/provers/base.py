@@ -48,7 +48,7 @@ class Attempt:
     """An error met on the way, in real arithmetic; 0 where none was looked for."""
     boxes: int = 0
     stopped: str = ""
-    """The limit of memory that ended the search before the goal was reached, in words."""
+    """The limit of time or memory that ended the search before the goal was reached, in words."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -102,7 +102,7 @@ class Searched:
     """A lower bound on the largest error, met at the centre of a box, in real arithmetic; for L_p an estimate."""
     boxes: int
     stopped: str = ""
-    """The limit of memory at which boxes were cut no more though the bound was not good enough, in words."""
+    """The limit of time or memory at which boxes were cut no more though the bound was not good enough, in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,6 +306,7 @@ def search(
     found = _least_error(problem, ledger) if isinf(norm) else ledger.seen(waiting)
     ledger.settle(waiting)
     if late and (goal is None or bound > goal):
+        stopped = TimeLimitReached("the proof", deadline.limit).reason
         kept.keep()
     else:
         kept.drop()
