@@ -30,7 +30,8 @@ SHOWN = (1e-4, 1e-8)
 """In the table."""
 LOW_PRECISION = {
     "float32": (1e-4, 1e-5, 5e-6, 4e-6, 3e-6, 2.5e-6, 2e-6),
-    "bfloat16": (0.5, 0.2, 0.1, 0.05),
+    "float16": (0.1, 0.05, 0.02, 0.01, 5e-3, 3e-3, 2e-3),
+    "bfloat16": (0.5, 0.2, 0.1, 0.05, 0.03, 0.02),
 }
 """Relative tolerances, until one is not reached; the smallest bound proved on the way counts."""
 MOST_VARIABLES = 3

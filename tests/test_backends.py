@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import jax
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 import attnfun as af
+from attnfun.arithmetic.formats import FORMATS, round_to
 from attnfun.backends import dense
 from attnfun.backends import numpy as numpy_backend
 from attnfun.backends import onnx as onnx_backend
@@ -33,7 +35,7 @@ Run = Callable[[Network, np.ndarray], np.ndarray]
 def run_torch(network: Network, X: np.ndarray) -> np.ndarray:
     module = to_torch(network, network.shape_in, network.shape_out)
     with torch.no_grad():
-        return module(torch.tensor(X, dtype=getattr(torch, network.dtype))).numpy()
+        return module(torch.tensor(X, dtype=getattr(torch, network.dtype))).double().numpy()
 
 
 def run_jax(network: Network, X: np.ndarray) -> np.ndarray:
@@ -84,6 +86,26 @@ def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, name, c
     off = np.abs(BACKENDS[name](net.network, X) - reference(net.network, X)).max()
     rounding = net.certificate.parts.get("rounding", 1000 * np.finfo(dtype).eps * size)  # estimates have none
     assert off <= rounding + (slack if net.network.dtype == "float64" else 0.0)
+
+
+STORED = [name for name, each in FORMATS.items() if each.store]
+QUICK = ("knots", "truncated-linear", "max-affine", "circuit", "subspace")
+"""Constructions that are quick to miss a tolerance, too."""
+
+
+@pytest.mark.parametrize("dtype", STORED)
+@pytest.mark.parametrize("case", [case for case in TYPICAL if case.constructions[0] in QUICK], ids=str)
+def test_constructions_know_coarsely_stored_formats(case, dtype):
+    try:
+        net = replace(case, eps=max(case.eps or 0.0, 0.3)).compile(dtype=dtype, construction=case.constructions[0])
+    except af.ToleranceNotMet as missed:
+        net = missed.best
+    X = round_to(net.domain.sample(200, np.random.default_rng(1)), dtype).reshape(-1, *net.network.shape_in)
+    exact, numpy_has_it = reference(net.network, X), hasattr(np, dtype)
+    size = np.abs(exact).max() + 1
+    rounding = net.certificate.parts.get("rounding", 20 * FORMATS[dtype].grain * size)  # estimates have none
+    for name in ("numpy", "kernels", "torch", *(("onnx",) if numpy_has_it else ())):
+        assert np.abs(BACKENDS[name](net.network, X) - exact).max() <= rounding, name
 
 
 RANDOM = {

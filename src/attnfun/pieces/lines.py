@@ -61,6 +61,8 @@ THOROUGH = Care(starts=4, steps=25, bursts=4, close=0.1)
 QUICK = Care(starts=2, steps=15, bursts=2, close=0.25)
 """A quarter of the time, a third more tokens."""
 WORTHWHILE = 1.5
+LEVELS = 129
+"""Points at which scores are looked at, to make them small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,8 @@ class Axis:
 
     def levelled(self) -> Axis:
         """The same weights, scores as small as can be where they matter."""
-        return replace(self, tokens=levelled(self.tokens, (self.samples - self.origin)[:, None]))
+        points = np.linspace(self.mesh.low, self.mesh.high, LEVELS) - self.origin  # (S,)
+        return replace(self, tokens=levelled(self.tokens, points[:, None]))
 
     def thinned(self, count: int) -> Axis:
         """The same axis with fewer samples, all of them equal."""
