@@ -9,8 +9,8 @@ computes there, in any order of summation. At a point x that is given in floats,
 
 Then `max(a - y, y - b) <= |f(x) - y|`, and the left side is computed rounded down. So a true certificate always passes:
 no rounding of the search, of f or of this comparison can make the left side larger than the bound. Where f(x) is not
-enclosed, the left side is minus infinity. (Networks in bfloat16 are evaluated in float32, with x and the weights in
-bfloat16: it rounds less than the certificate allows for.)
+enclosed, the left side is minus infinity. (Networks in bfloat16 and float16 are evaluated in float32, with x and the
+weights in their format: it rounds less than the certificate allows for.)
 
 In L_p nothing is compared: a mean over random points strays above a true bound.
 """

@@ -5,8 +5,8 @@
 points. It can be jitted, mapped and differentiated by points and by weights. Points are taken in the network's dtype.
 What is proved about it is in `describe()["certificate"]`; it does not check that points lie in the domain.
 
-Products are taken at full precision. In bfloat16 sums and softmax are float32, results are stored in bfloat16. Float64
-needs `jax.config.update("jax_enable_x64", True)` before the first array is made.
+Products are taken at full precision. In bfloat16 and float16 sums and softmax are float32, results are stored in
+the network's dtype. Float64 needs `jax.config.update("jax_enable_x64", True)` before the first array is made.
 """
 
 from __future__ import annotations
