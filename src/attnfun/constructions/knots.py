@@ -44,9 +44,7 @@ class KnotsConstruction(Construction):
     def plan(self, target: Target, wish: Wish) -> Plan:
         """R from the tolerance."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
-        family, (low, high) = target.family, (target.domain.lo, target.domain.hi)
-        size = (np.maximum(np.abs(low), np.abs(high)) * np.abs(family.w)).sum(axis=1) + np.abs(family.t)  # (n,)
-        sharp = sharpness(RECTIFIER, wish, max(float(size.max()), abs(family.a), abs(family.b)))
+        sharp = sharpness(RECTIFIER, wish)
         others = muted(len(target.family.w) - 1, largest_value(target))
         return Plan(2, RECTIFIER / sharp + others, sharp, proved=True)
 

@@ -55,8 +55,7 @@ class MaxAffineConstruction(Construction):
             wish = replace(wish, aim=wish.aim and SOFT * wish.aim)
         heads, planes = fit.tables.shape[:2]
         error = heads * average_gap(planes)
-        reach = np.append(np.maximum(np.abs(target.domain.lo), np.abs(target.domain.hi)).ravel(), 1.0)  # (D+1,)
-        sharp = sharpness(error, wish, float((np.abs(fit.tables) @ reach).max()))
+        sharp = sharpness(error, wish)
         figures = {"planes": float(heads * planes)}
         return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), proved=True, figures=figures)
 

@@ -13,8 +13,8 @@ RECTIFIER = 0.27846454276107380
 SHARPEST = 2.0**60
 """Beyond any use."""
 ROOM = 2.0**6
-"""How many times R fits into the largest number of the format, at least, where R is multiplied with numbers up to 1:
-scores are sums of such products, times the root of the size of a head."""
+"""How many times R fits into the largest number of the format, at least: scores are R times what is compared, times the
+root of the size of a head."""
 SPARE = 16.0
 """How much sharper than the aim needs, where that costs nothing."""
 DEFAULT, SOFTEST = 2.0**27, 2.0**-20
@@ -38,7 +38,7 @@ def sharpness(error_at_one: float, wish: Wish, score_at_one: float = inf) -> flo
     rounding does not grow with R, R is SPARE times as large, so that nearly all of the tolerance is left to rounding;
     unless scores, which are at most `R score_at_one`, would come near the largest number of the format.
     """
-    sharpest = min(SHARPEST, FORMATS[wish.dtype].largest / (ROOM * max(size, 1.0)))
+    sharpest = min(SHARPEST, FORMATS[wish.dtype].largest / ROOM)
     asked = wish.options.get("R", min(DEFAULT, sharpest) if wish.aim is None else None)
     if asked is None:
         asked = error_at_one / wish.aim if wish.aim else inf
