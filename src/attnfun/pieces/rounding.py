@@ -15,6 +15,8 @@ from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
+LEVELS = 9
+"""Constants that are tried."""
 RESULT = 3
 """Roundings of a result: a reciprocal, a product, and one to spare; or weights, the average and one to spare."""
 
@@ -48,19 +50,21 @@ def _stored(tokens: Tokens, points: Floats, weights: Floats) -> Floats:
     (`levelled`).
     """
     scores, mean = tokens.scores(points), weights @ tokens.slopes  # (S, N), (S, r)
-    level = _level(scores.max(axis=1))
+    level = _level(scores, weights)
     by_coordinates = np.abs(tokens.slopes - mean[:, None]) @ np.abs(points)[..., None]  # (S, N, 1)
     return np.abs(scores - level) + by_coordinates[..., 0]
 
 
-def _level(largest: Floats) -> float:
-    """The middle of the largest scores (S,) at all points."""
-    return (float(largest.max()) + float(largest.min())) / 2
+def _level(scores: Floats, weights: Floats) -> float:
+    """The constant, taken off scores (S, N), with which errors relative to scores move weights least."""
+    largest, undecided = scores.max(axis=1), weights * (1 - weights)  # (S,), (S, N): a token alone is not moved
+    tried = [0.0, *np.linspace(largest.min(), largest.max(), LEVELS)]
+    return float(min(tried, key=lambda level: (undecided * np.abs(scores - level)).sum(axis=1).max()))
 
 
 def levelled(tokens: Tokens, points: Floats) -> Tokens:
     """The same weights, with scores that are as small as a common constant makes them where they matter, (S, r).
 
-    A stored score is off by a share of its own size. The largest score of a point matters most there.
+    A stored score is off by a share of its own size.
     """
-    return Tokens(tokens.slopes, tokens.offsets - _level(tokens.scores(points).max(axis=1)))
+    return Tokens(tokens.slopes, tokens.offsets - _level(tokens.scores(points), tokens.weights(points)))
