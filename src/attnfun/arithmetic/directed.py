@@ -3,14 +3,22 @@
 Sums and products find the sign of their own rounding error exactly (Knuth's two-sum, Dekker's
 two-product), so an exact result is not widened: `1 - 1` is `[0, 0]` and `sqrt(1 - x**2)` stays defined on
 all of [-1, 1]. Library functions come with a relative allowance instead.
+
+Bounds are mostly sums and products of numbers that are not negative. Those are computed to nearest and rounded up or
+down once, by the number of roundings on the way [T 9.9]. Nothing is assumed of the order in which NumPy or a BLAS adds,
+nor of fused products. Zero stays zero, so what is exact stays exact. What overflows becomes infinite, and a number that
+is not known (NaN) stays so.
 """
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+T = TypeVar("T", float, npt.NDArray[np.float64])
 
 ULP = 2.0**-52
 LIBRARY_ULPS = 8
@@ -22,6 +30,13 @@ ROUNDINGS = 2**20
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST = 5e-324
 """The smallest positive float. A product that underflows is off by at most half of it."""
+
+LEAST_NORMAL = 2.0**-1022
+"""Numbers below this have fewer digits: products that end there may lose some."""
+RESTATED = 1e-12
+"""The fraction by which a bound may differ when it is computed again: machines add in other orders."""
+COMPARED = 1e-9
+"""The fraction up to which numbers that were computed in different ways are taken as equal."""
 
 _SPLIT = 2.0**27 + 1
 _SAFE_LARGE, _SAFE_SMALL = 2.0**990, 2.0**-960
@@ -45,10 +60,10 @@ def _steer(result: Floats, error: Floats, trusted: npt.NDArray[np.bool_]) -> tup
     return low, np.where(np.isnan(high), np.inf, high)
 
 
-def add(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+def add(a: Floats | float, b: Floats | float) -> tuple[Floats, Floats]:
     """Floats `(low, high)` with `low <= a + b <= high` in real arithmetic."""
     with np.errstate(all="ignore"):
-        total = a + b
+        total = np.add(a, b)
         shadow = total - a
         error = (a - (total - shadow)) + (b - shadow)
         return _steer(total, error, np.isfinite(error))
@@ -96,15 +111,154 @@ def widen(low: Floats, high: Floats, ulps: float = LIBRARY_ULPS) -> tuple[Floats
         return low - (slack * np.abs(low) + tiny), high + (slack * np.abs(high) + tiny)
 
 
-def above_real(value: float) -> float:
-    """A bound on the real value of an expression that floats, rounded to nearest, evaluate to `value`.
+def rounded_up(value: T, roundings: int) -> T:
+    """An upper bound on a number >= 0 that was computed to nearest as `value`, with so many roundings [T 9.9].
 
-    For sums, products, quotients and roots of numbers >= 0 without underflow, with at most n = ROUNDINGS operations on
-    the way from any number to the result, library functions counted as LIBRARY_ULPS. *Proof.* Each of them keeps at
-    least `1 - u` of its result, so that `value >= (1 - u)^n real >= (1 - n u) real`, and `1/(1 - n u) <= 1 + 2 n u`. ∎
+    A float has none; a product, quotient or sum of two has those of both and one more, of n terms in any order those of
+    the one that has most and n - 1 more. Products may not underflow, or what they lose is added (`SMALLEST` each).
     """
-    end = np.array(value)
-    return float(widen(end, end, ROUNDINGS)[1])
+    return value * (1 + (roundings + 1) * ULP)
+
+
+def above_real(value: float) -> float:
+    """`rounded_up` for at most ROUNDINGS roundings, library functions counted as LIBRARY_ULPS [T 9.9]."""
+    return rounded_up(value, 2 * ROUNDINGS) + ROUNDINGS * SMALLEST
+
+
+def rounded_down(value: T, roundings: int) -> T:
+    """A lower bound on a finite number >= 0 that was computed to nearest as `value`, with so many roundings [T 9.9]."""
+    return value * (1 - (roundings + 1) * ULP)
+
+
+def sum_error(sizes: T, roundings: int) -> T:
+    """A bound on the rounding error of a sum whose terms have absolute values that add up to `sizes`, as computed.
+
+    A sum of n products has n roundings, one of n floats n - 1 [T 9.10]. Products that underflow lose up to half of
+    `SMALLEST` each, which is not counted here.
+    """
+    return sizes * (roundings * ULP)
+
+
+def sum_up(a: Floats, axis: int | None = None, keepdims: bool = False) -> Floats:
+    """An upper bound on the sum of numbers >= 0 along an axis.
+
+    >>> sum_up(np.array([0.1, 0.2, 0.3])) > 0.6
+    np.True_
+    """
+    total = a.sum(axis=axis, keepdims=keepdims)
+    return rounded_up(total, _terms(a, total))
+
+
+def sum_down(a: Floats, axis: int | None = None, keepdims: bool = False) -> Floats:
+    """A lower bound on the sum of numbers >= 0 along an axis; the largest float where the sum overflows."""
+    total = a.sum(axis=axis, keepdims=keepdims)
+    return rounded_down(np.minimum(total, LARGEST), _terms(a, total))
+
+
+def _terms(a: Floats, total: Floats) -> int:
+    return a.size // max(total.size, 1)
+
+
+def dot_up(a: Floats, b: Floats) -> Floats:
+    """An upper bound on the matrix product of arrays of numbers >= 0, entry by entry; sums of nothing but zeros are 0.
+
+    A sum of n products has n roundings, and underflow takes less than `n SMALLEST` from it.
+    """
+    count = a.shape[-1]
+    product = np.asarray(a @ b)
+    bound = rounded_up(product, count) + count * SMALLEST
+    nothing = product == 0
+    if nothing.any():
+        met = (a != 0).astype(np.float64) @ (b != 0)
+        bound = np.where(nothing & (met == 0), 0.0, bound)
+    return bound
+
+
+def times_up(a: Floats | float, b: Floats | float) -> Floats:
+    """An upper bound on a product of numbers >= 0; zero times anything is zero."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where((np.asarray(a) == 0) | (np.asarray(b) == 0), 0.0, above(np.multiply(a, b)))
+
+
+def quotient_up(a: Floats | float, b: Floats | float) -> Floats:
+    """An upper bound on a / b for a >= 0 and b > 0."""
+    with np.errstate(over="ignore"):
+        return np.where(np.asarray(a) == 0, 0.0, above(np.divide(a, b)))
+
+
+def norm_up(a: Floats, axis: int, keepdims: bool = False) -> Floats:
+    """An upper bound on the Euclidean length along an axis, at any scale.
+
+    Divided by a power of two, the largest number is in [1/2, 1), so squares that underflow lose nothing beside it. The
+    sum of n squares has n roundings; its root has half of them and one more.
+    """
+    sizes = np.abs(a)
+    with np.errstate(under="ignore", over="ignore", invalid="ignore"):
+        shift = np.frexp(sizes.max(axis=axis, keepdims=True, initial=0.0))[1]
+        scaled = np.ldexp(sizes, -shift)
+        length = np.sqrt((scaled * scaled).sum(axis=axis, keepdims=True))
+        length = rounded_up(length, a.shape[axis] // 2 + 3)
+        length = np.where(length == 0, 0.0, above(np.ldexp(length, shift)))
+    return length if keepdims else length.squeeze(axis)
+
+
+def power_up(a: Floats, exponent: float) -> Floats:
+    """An upper bound on a number >= 0 to a power, as good as the library's."""
+    with np.errstate(over="ignore", under="ignore"):
+        return widen(np.zeros(()), np.power(a, exponent))[1]
+
+
+def exp_up(x: Floats, roundings: int = 0) -> Floats:
+    """An upper bound on e^x, for an x that was computed with so many roundings of numbers of its size [T 9.11]."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.exp(x) * (1 + _exp_units(x, roundings) * ULP) + (LIBRARY_ULPS + 1) * SMALLEST
+
+
+def exp_down(x: Floats, roundings: int = 0) -> Floats:
+    """A lower bound on e^x, for an x that was computed with so many roundings of numbers of its size [T 9.11]."""
+    with np.errstate(over="ignore", under="ignore"):
+        bound = np.minimum(np.exp(x), LARGEST) * (1 - _exp_units(x, roundings) * ULP) - (LIBRARY_ULPS + 1) * SMALLEST
+        return np.maximum(bound, 0.0)
+
+
+def _exp_units(x: Floats, roundings: int) -> Floats | int:
+    """Units in the last place that a computed e^x is off; at most all of it."""
+    return np.minimum(LIBRARY_ULPS + 2 + roundings * np.abs(x), 1 / ULP) if roundings else LIBRARY_ULPS + 2
+
+
+def expm1_up(x: Floats) -> Floats:
+    """An upper bound on e^x - 1 for x >= 0 [T 9.11]."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.expm1(x) * (1 + (LIBRARY_ULPS + 2) * ULP) + (LIBRARY_ULPS + 1) * SMALLEST
+
+
+def restated(bound: T) -> T:
+    """The largest bound that counts as this one, computed again in another order."""
+    return bound * (1 + RESTATED)
+
+
+def with_room(number: T) -> T:
+    """A number with room for the rounding of what it is compared with. For checks of consistency, never in a bound."""
+    return number * (1 + COMPARED)
+
+
+def about_at_most(part: float, whole: float) -> bool:
+    """Is one number at most another, up to the rounding of both? For checks of consistency, never in a bound."""
+    return part <= with_room(whole) + LEAST_NORMAL
+
+
+def whole_root(number: int, degree: int) -> int:
+    """The largest whole number whose power is at most `number` >= 0.
+
+    >>> whole_root(1000, 3), whole_root(999, 3)
+    (10, 9)
+    """
+    root = round(number ** (1 / degree))
+    while root**degree > number:
+        root -= 1
+    while (root + 1) ** degree <= number:
+        root += 1
+    return root
 
 
 def _head(a: Floats) -> Floats:

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .directed import SMALLEST, ULP, Floats, above
+from .directed import LEAST_NORMAL, SMALLEST, ULP, Floats, above, dot_up, rounded_up, times_up
 from .interval import Interval
 
 HALF_ULP = ULP / 2
 """A sum or product rounded to nearest is off by at most this fraction of it."""
-LEAST_NORMAL = 2.0**-1022
-"""Products below this may lose digits, with a power of two as well."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +81,7 @@ class Forms:
     @cached_property
     def terms(self) -> Floats:
         """The sum of the sizes of the terms, without cancellation."""
-        return (np.abs(self.coefficients) @ self.frame.sizes) * (1 + len(self.frame.lo) * ULP) + self.slack
+        return rounded_up(dot_up(np.abs(self.coefficients), self.frame.sizes) + self.slack, 1)
 
     @cached_property
     def range(self) -> Interval:
@@ -110,7 +108,7 @@ class Forms:
     def __add__(self, other: Forms) -> Forms:
         total = self.coefficients + other.coefficients
         meet = (self.coefficients != 0) & (other.coefficients != 0)
-        rounding = np.where(meet, HALF_ULP * np.abs(total), 0.0) @ self.frame.sizes
+        rounding = dot_up(np.where(meet, HALF_ULP * np.abs(total), 0.0), self.frame.sizes)
         return Forms(total, rounded_up(self.slack + other.slack + rounding, 2), self.frame)
 
     def scaled(self, factor: Floats | float) -> Forms:
@@ -119,8 +117,8 @@ class Forms:
         coefficients = self.coefficients * factor[..., None]
         inexact = (_odd(self.coefficients) & _odd(factor)[..., None]) | (np.abs(coefficients) < LEAST_NORMAL)
         inexact &= (self.coefficients != 0) & (factor != 0)[..., None]
-        rounding = np.where(inexact, HALF_ULP * np.abs(coefficients) + SMALLEST, 0.0) @ self.frame.sizes
-        return Forms(coefficients, rounded_up(self.slack * np.abs(factor) + rounding, 3), self.frame)
+        rounding = dot_up(np.where(inexact, HALF_ULP * np.abs(coefficients) + SMALLEST, 0.0), self.frame.sizes)
+        return Forms(coefficients, rounded_up(times_up(self.slack, np.abs(factor)) + rounding, 3), self.frame)
 
     def mapped(self, weight: Floats, bias: Floats) -> Forms:
         """`f weight + bias` over the last axis of functions: (..., d) -> (..., m)."""
@@ -131,15 +129,15 @@ class Forms:
         meet = (coefficients[..., 0, :] != 0) & (bias != 0)
         rounding[..., 0, :] += np.where(meet, HALF_ULP * np.abs(constant), 0.0)
         coefficients[..., 0, :] = constant
-        slack = self.slack @ np.abs(weight) + np.swapaxes(rounding, -1, -2) @ self.frame.sizes
-        return Forms(np.swapaxes(coefficients, -1, -2), rounded_up(slack, len(weight) + 4), self.frame)
+        slack = dot_up(self.slack, np.abs(weight)) + dot_up(np.swapaxes(rounding, -1, -2), self.frame.sizes)
+        return Forms(np.swapaxes(coefficients, -1, -2), rounded_up(slack, 2), self.frame)
 
     def after(self, inner: Forms) -> Forms:
         """These functions of variables that are themselves functions: (...) over V, (V,) over P -> (...) over P."""
         flat = self.coefficients.reshape(-1, self.coefficients.shape[-1])  # (F, 1+V)
         mapped = inner.mapped(flat[:, 1:].T, flat[:, 0])  # (F,)
         coefficients = mapped.coefficients.reshape(*self.slack.shape, -1)
-        return Forms(coefficients, mapped.slack.reshape(self.slack.shape) + self.slack, inner.frame)
+        return Forms(coefficients, rounded_up(mapped.slack.reshape(self.slack.shape) + self.slack, 1), inner.frame)
 
     @classmethod
     def join(cls, parts: list[Forms], axis: int = 0) -> Forms:
@@ -165,8 +163,3 @@ def _odd(numbers: Floats) -> npt.NDArray[np.bool_]:
     """Neither zero nor a power of two."""
     mantissa = np.abs(np.frexp(numbers)[0])
     return (mantissa != 0) & (mantissa != 0.5)
-
-
-def rounded_up(sums: Floats, count: int) -> Floats:
-    """Sums of so many positive numbers and their products, computed to nearest, rounded up; zero stays zero."""
-    return sums * (1 + (count + 4) * ULP)

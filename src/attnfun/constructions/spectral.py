@@ -29,6 +29,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import whole_root
 from ..arithmetic.formats import FORMATS
 from ..network import Network
 from ..network.network import rounded
@@ -192,7 +193,7 @@ class _Planner:
         for piece, searches in self.searches:
             aim, most = searches[0].aim, LARGEST
             if self.tokens is not None:
-                most = max(1, int((self.tokens // len(self.searches)) ** (1 / piece.part.rank) * (1 + 1e-12)))
+                most = max(1, whole_root(self.tokens // len(self.searches), piece.part.rank))
             fits = [search.smallest(most) if self.tokens is None else search.sized(most) for search in searches]
             error = max(error for _, error in fits)
             whole = replace(piece, axes=tuple(axis for axis, _ in fits))

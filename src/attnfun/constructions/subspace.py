@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import whole_root
 from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
@@ -183,7 +184,7 @@ class _Bank:
     def asked(self) -> int:
         """Tokens along an axis for a size asked for."""
         tokens = self.wish.asked_tokens()
-        return max(1, int(tokens ** (1 / len(self.directions.project)) * (1 + 1e-12)))
+        return max(1, whole_root(tokens, len(self.directions.project)))
 
     def grown(self, size: int) -> _Bank:
         """A larger bank that knows the same samples."""

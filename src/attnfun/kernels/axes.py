@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import exp_down, exp_up, rounded_down, rounded_up, sum_down
 from ..arithmetic.formats import FORMATS
 
 Floats = npt.NDArray[np.float64]
@@ -172,10 +173,10 @@ def _windows(
         lead = leader[part, None]  # (c, 1)
         token = np.arange(count)[None]
         least, most = _apart(slopes, offsets, token, lead, ends[cell, None], ends[cell + 1, None])  # (c, N)
-        bound = np.exp(most) * (1 + 1e-12)
-        mass = np.maximum(np.exp(least).sum(axis=1, keepdims=True), 1.0)  # (c, 1)
-        limit = tail / 2 * mass * (1 - 1e-12 - 4 * count * UNIT)
-        left, right = np.cumsum(bound, axis=1), np.cumsum(bound[:, ::-1], axis=1)
+        bound = exp_up(most)
+        mass = np.maximum(sum_down(exp_down(least), axis=1, keepdims=True), 1.0)  # (c, 1)
+        limit = rounded_down(tail / 2 * mass, 1)
+        left, right = (rounded_up(np.cumsum(part, axis=1), count) for part in (bound, bound[:, ::-1]))
         start[part] = np.minimum((left <= limit).sum(axis=1), leader[part])
         stop[part] = np.maximum(count - (right <= limit).sum(axis=1), leader[part] + 1)
     return start, stop

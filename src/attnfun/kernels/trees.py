@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import above
 from .axes import UNIT
 
 Floats = npt.NDArray[np.float64]
@@ -100,7 +101,7 @@ class Tree:
 def _in_play(slopes: Floats, offsets: Floats, tokens: Integers, low: Floats, high: Floats, least: float) -> Integers:
     """Tokens whose weight is not negligible somewhere in the box."""
     centre = (low + high) / 2
-    half = np.maximum(high - centre, centre - low) * (1 + 4 * UNIT)
+    half = above(np.maximum(high - centre, centre - low))
     a, b = slopes[tokens], offsets[tokens]
     best = int(np.argmax(a @ centre + b))
     apart = a - a[best]

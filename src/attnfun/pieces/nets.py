@@ -29,6 +29,7 @@ from math import ceil, e, log, prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import norm_up, sum_error
 from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..targets import Target
@@ -120,7 +121,8 @@ def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:
     low, widths = domain.lo.ravel(), (domain.hi - domain.lo).ravel()
     counts = [ceil(min(width / (2 * radius / sqrt(domain.size)), 1e18)) for width in widths]
     sides = widths / counts
-    reach, total = float(np.sqrt((sides**2).sum())) / 2 * (1 + 1e-9), prod(counts)
+    half = sides / 2 + sum_error(np.abs(low) + np.abs(domain.hi.ravel()), 4)  # centres are rounded
+    reach, total = float(norm_up(half, axis=0)), prod(counts)
     empty = np.empty((0, domain.size))
     if total > MOST_CELLS:
         return Net(empty, empty, reach, 0.0, total)
@@ -129,7 +131,6 @@ def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:
         deadline.check("covering the region")
         index = np.unravel_index(np.arange(start, min(start + BLOCK, total)), counts)
         centres = low + (np.stack(index, axis=1) + 0.5) * sides  # (b, D)
-        half = sides / 2 * (1 + 1e-9)
         kept.append(centres[~domain.excludes(centres - half, centres + half)])
     centres = np.concatenate(kept)
     inside = domain.contains(centres)

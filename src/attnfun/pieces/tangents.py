@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval
+from ..arithmetic.directed import with_room
 from ..arithmetic.jets import variables
 from ..deadline import NEVER, Deadline
 from ..domain import Box
@@ -137,7 +138,7 @@ class _Survey:
         """The least c >= 0 for which every symmetric matrix in the enclosures is at least -c."""
         middle, radius = self.hessians.mean(axis=0), np.diff(self.hessians, axis=0)[0] / 2  # (B, D, D)
         least = np.linalg.eigvalsh(middle)[:, 0] - radius.sum(axis=2).max(axis=1)
-        return max(0.0, -float(least.min()) * (1 + 1e-9))
+        return with_room(max(0.0, -float(least.min())))
 
     def edges(self, concave: float, aim: float | None, count: int | None) -> list[Floats]:
         """Ends of the cells on each axis."""

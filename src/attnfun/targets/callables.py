@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arithmetic import Interval, Jet, Truth, Untraceable, as_interval
-from ..arithmetic.directed import above, below
+from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
 from ..domain import Box
 from ..errors import InputError
 from .agreement import outside, refuse_disagreement, refuse_other_series
@@ -345,16 +345,15 @@ class Lipschitz(Target):
         centre, radius = boxes.mid, boxes.radius
         _, index = self._tree.query(centre, nearest)
         index = index.reshape(len(boxes), nearest)
-        reach = np.abs(centre[:, None] - self.points[index]) + radius[:, None]  # (B, k, D)
-        distance = np.sqrt((reach**2).sum(axis=2)) * (1 + 1e-14) + 1e-300  # (B, k)
-        cone = (self.constant * distance * (1 + 1e-15))[:, :, None]  # (B, k, 1)
+        reach = rounded_up(np.abs(centre[:, None] - self.points[index]) + radius[:, None], 2)  # (B, k, D)
+        cone = times_up(self.constant, norm_up(reach, axis=2, keepdims=True))  # (B, k, 1)
         values = self.sampled[index]  # (B, k, m)
         return Interval(below(values - cone).max(axis=1), above(values + cone).min(axis=1))
 
     def modulus(self, distances: Floats) -> Floats:
         """The declared constant times the Euclidean distance."""
-        lengths = np.sqrt((distances**2).sum(axis=1, keepdims=True)) + 1e-300  # (P, 1)
-        return np.repeat(self.constant * lengths * (1 + 1e-12), self.outputs, axis=1)
+        lengths = norm_up(distances, axis=1, keepdims=True)  # (P, 1)
+        return np.repeat(times_up(self.constant, lengths), self.outputs, axis=1)
 
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and constant; the samples are stored beside the network."""
@@ -377,7 +376,7 @@ class Lipschitz(Target):
         distance, index = (np.asarray(part) for part in KDTree(self.points).query(self.points, 2))
         apart = distance[:, 1] > 0
         rise = np.abs(self.sampled - self.sampled[index[:, 1]]).max(axis=1)  # (S,)
-        excess = np.where(apart, rise - self.constant * distance[:, 1] * (1 + 1e-9), 0.0)
+        excess = np.where(apart, rise - with_room(self.constant) * distance[:, 1], 0.0)
         worst = int(np.argmax(excess))
         if excess[worst] > 1e-12 * (1 + np.abs(self.sampled).max()):
             pair = self.points[worst].tolist(), self.points[index[worst, 1]].tolist()

@@ -13,7 +13,8 @@ from math import inf
 
 import numpy as np
 
-from ..arithmetic import Interval, join
+from ..arithmetic import Interval, directed, join
+from ..arithmetic.directed import dot_up, rounded_up
 from ..arithmetic.forms import Forms, Frame
 from .base import Floats, Unanswerable
 from .composites import Composite, Identity
@@ -88,9 +89,13 @@ class Unit:
 
     def clips(self, off: float) -> tuple[float, float]:
         """Where an argument that is off by so much must be clipped, for the function to be defined; inf: nowhere."""
-        inner = self.function.inside(self.low, self.high)
-        below, above = self.function.range(self.low - off, inner[1]), self.function.range(inner[0], self.high + off)
+        inner, reach = self.function.inside(self.low, self.high), self._reach(off)
+        below, above = self.function.range(reach[0], inner[1]), self.function.range(inner[0], reach[1])
         return (-inf if _sound(below) else inner[0]), (inf if _sound(above) else inner[1])
+
+    def _reach(self, off: float) -> tuple[float, float]:
+        """The ends of the range, moved outwards by `off`."""
+        return float(directed.add(self.low, -off)[0]), float(directed.add(self.high, off)[1])
 
     def modulus(self, off: float) -> float:
         """How far values can be apart when an argument is off by so much, clipped where it must be.
@@ -102,10 +107,11 @@ class Unit:
         if not off < LARGEST:
             return inf
         clips, inner = self.clips(off), self.function.inside(self.low, self.high)
-        edge = 1.01 * max(inner[0] - self.low, self.high - inner[1])
-        low = self.low - off if clips[0] == -inf else self.low
-        high = self.high + off if clips[1] == inf else self.high
-        return self.function.modulus(low, high, (off + edge) * (1 + 1e-12))
+        edge = max(directed.add(inner[0], -self.low)[1], directed.add(self.high, -inner[1])[1])
+        reach = self._reach(off)
+        low = reach[0] if clips[0] == -inf else self.low
+        high = reach[1] if clips[1] == inf else self.high
+        return self.function.modulus(low, high, float(directed.add(off, edge)[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +226,9 @@ class Circuit:
         Units of unbounded slope have a modulus of their own; otherwise slopes count with their signs.
         """
         if np.isfinite(self.quotients.magnitude).all():
-            return distances @ self.quotients.magnitude.T * (1 + 1e-9)
+            return dot_up(distances, self.quotients.magnitude.T)
         nothing = np.zeros(len(self.units))
-        return np.array([self._forwards(np.concatenate([row, nothing])) for row in distances]) * (1 + 1e-9)
+        return np.array([self._forwards(np.concatenate([row, nothing])) for row in distances])
 
     @cached_property
     def quotients(self) -> Interval:
@@ -252,21 +258,24 @@ class Circuit:
     def _forwards(self, own: Floats) -> list[float]:
         """How far outputs are off if atoms (D+K,) are off by so much beside what earlier atoms pass on."""
         errors = own.copy()
+
+        def carried(form: Linear) -> float:
+            sizes = np.array([float(coefficient.magnitude) for coefficient in form.terms.values()])
+            return float(dot_up(sizes, errors[list(form.terms)]))
+
         for number, unit in enumerate(self.units, start=self.inputs):
-            off = sum(float(c.magnitude) * errors[atom] for atom, c in unit.argument.terms.items())
-            errors[number] += unit.modulus(off)
-        return [sum(float(c.magnitude) * errors[k] for k, c in out.terms.items()) for out in self.outputs]
+            errors[number] = rounded_up(errors[number] + unit.modulus(carried(unit.argument)), 1)
+        return [carried(output) for output in self.outputs]
 
     def _forms(self, linears: list[Linear]) -> Forms:
         """On the frame; what is not exact about a coefficient goes to the slack."""
         coefficients = np.zeros((len(linears), 1 + self.inputs + len(self.units)))
-        slack, sizes = np.zeros(len(linears)), self.frame.sizes
+        radii = np.zeros_like(coefficients)
         for row, linear in enumerate(linears):
             entries = [(0, linear.constant), *((1 + atom, c) for atom, c in linear.terms.items())]
             for place, coefficient in entries:
-                coefficients[row, place] = coefficient.mid
-                slack[row] += float(coefficient.radius) * sizes[place] * (1 + 1e-9)
-        return Forms(coefficients, slack * (1 + 1e-9), self.frame)
+                coefficients[row, place], radii[row, place] = coefficient.mid, coefficient.radius
+        return Forms(coefficients, dot_up(radii, self.frame.sizes), self.frame)
 
 
 def _sound(range_: Interval) -> bool:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arithmetic import Interval
+from ..arithmetic.directed import dot_up, rounded_up
 from ..arithmetic.jets import variables
 from .base import Floats, Target, Unanswerable
 
@@ -130,9 +131,9 @@ def _slopes(target: Target, boxes: Interval, distances: Floats, unknown: float) 
             series = target.jets(variables(boxes, 1))  # (B, m)
     except Unanswerable:
         return np.full(shape, unknown)
-    size = np.abs(series.mid[..., 1:]) + series.rad[..., 1:]  # (B, m, D)
+    size = rounded_up(np.abs(series.mid[..., 1:]) + series.rad[..., 1:], 1)  # (B, m, D)
     known = np.isfinite(size).all(axis=2) & np.isfinite(series.rad[..., 0])  # (B, m)
-    slopes = np.where(known[..., None], size, 0.0) @ distances.T * (1 + 1e-9)  # (B, m, P)
+    slopes = dot_up(np.where(known[..., None], size, 0.0), distances.T)  # (B, m, P)
     return np.where(known[..., None], slopes, unknown).transpose(0, 2, 1)
 
 

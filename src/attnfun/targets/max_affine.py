@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..arguments import instance, real_array
 from ..arithmetic import Interval
+from ..arithmetic.directed import dot_up, sum_up
 from ..arithmetic.forms import Forms
 from ..domain import WIDEST, Box
 from ..errors import InputError
@@ -108,8 +109,8 @@ class MaxAffineTarget(Target):
 
     def modulus(self, distances: Floats) -> Floats:
         """A maximum moves by no more than its steepest plane, a difference by no more than both parts."""
-        steps = [(distances @ np.abs(part.A).T).max(axis=1, keepdims=True) for part in self.family.parts]  # (P, 1)
-        return np.sum(steps, axis=0) * (1 + 1e-9)
+        steps = [dot_up(distances, np.abs(part.A).T).max(axis=1) for part in self.family.parts]  # (P,)
+        return sum_up(np.stack(steps, axis=1), axis=1, keepdims=True)  # (P, 1)
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the planes are in `arrays`."""

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..arithmetic.directed import ULP
+from ..arithmetic.directed import rounded_up, sum_error
 from ..arithmetic.forms import Forms, Frame
 from .base import Floats
 
@@ -185,8 +185,8 @@ class References:
         maximum = _with_reference(on_frame(self.leads[number], self), 1 + self.inputs + number)
         total = pieces[other] - earlier[0] + maximum
         apart = 2 * float(pieces.slack.max() + earlier.slack.max())
-        apart += 4 * ULP * float(pieces.terms.max() + earlier.terms.max())
-        return Forms(total.coefficients, total.slack + apart, self.frame)
+        apart += sum_error(float(pieces.terms.max() + earlier.terms.max()), 4)
+        return Forms(total.coefficients, rounded_up(total.slack + apart, 4), self.frame)
 
     def finished(self, outputs: Forms) -> Maxima:
         """The function with these outputs (m,)."""

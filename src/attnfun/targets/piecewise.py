@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..arguments import real_array, real_number
 from ..arithmetic import Interval, Jet
-from ..arithmetic.directed import ULP
+from ..arithmetic.directed import dot_up
 from ..arithmetic.forms import Forms, Frame
 from ..domain import WIDEST, Box
 from ..errors import InputError
@@ -129,7 +129,7 @@ class PiecewiseLinear(Target):
     def modulus(self, distances: Floats) -> Floats:
         """Distances through the absolute values of the weights; clipping does not widen them."""
         for stage in self.stages:
-            distances = distances @ np.abs(stage.weight) * (1 + 2 * len(stage.weight) * ULP)  # (P, m)
+            distances = dot_up(distances, np.abs(stage.weight))  # (P, m)
         return distances
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import real_array, real_number
-from ..arithmetic import Interval
+from ..arithmetic import Interval, directed
+from ..arithmetic.directed import above, below, norm_up, rounded_down, rounded_up, with_room
 from ..domain import WIDEST, Box, Flags, Floats, Outside, as_box
 from ..errors import InputError
 from .base import Status, Target
@@ -25,8 +26,8 @@ COVER = 4096
 """Boxes that a region is covered with before it is sampled."""
 ROUNDS = 64
 """Times that sampling is repeated before a region is given up as too thin."""
-SLACK = 1 + 1e-9
-"""Distances are trusted up to this factor."""
+FEW = 8
+"""Roundings of a distance beside one for each coordinate."""
 
 
 class Points(Box):
@@ -45,7 +46,7 @@ class Points(Box):
         if cloud.ndim not in (1, 2, 3) or not cloud.size:
             raise InputError("points must be finite numbers of shape (S,), (S, D) or (S, n, d)", got=cloud.shape)
         fill = real_number("fill, a distance,", fill, least=0.0, most=WIDEST)
-        low, high = cloud.min(axis=0) - fill * SLACK, cloud.max(axis=0) + fill * SLACK
+        low, high = directed.add(cloud.min(axis=0), -fill)[0], directed.add(cloud.max(axis=0), fill)[1]
         flat = np.where(low == high, 0.5, 0.0)
         super().__init__(low - flat, high + flat, names)
         cloud.setflags(write=False)
@@ -59,19 +60,18 @@ class Points(Box):
         """The points themselves, or a cube around each."""
         if self.fill == 0:
             return self.points, self.points
-        reach = self.fill * SLACK
-        return np.nextafter(self.points - reach, -np.inf), np.nextafter(self.points + reach, np.inf)
+        return below(self.points - self.fill), above(self.points + self.fill)
 
     def contains(self, rows: Floats) -> Flags:
         """Which rows surely belong to the set."""
         distance, _ = self.tree.query(rows)
-        return (distance == 0) if self.fill == 0 else (distance + self._grain <= self.fill / SLACK)
+        return (distance == 0) if self.fill == 0 else (rounded_up(distance, self.size + FEW) + self._grain <= self.fill)
 
     def excludes(self, low: Floats, high: Floats) -> Flags:
         """Boxes whose centre is farther from every point than half their diagonal and the fill."""
         distance, _ = self.tree.query(low / 2 + high / 2)
-        diagonal = np.sqrt(((high - low) ** 2).sum(axis=1)) / 2
-        return distance > (diagonal + self.fill) * SLACK + self._grain
+        diagonal = norm_up(high - low, axis=1) / 2
+        return rounded_down(distance, self.size + FEW) > rounded_up(diagonal + self.fill, FEW) + self._grain
 
     def admit(self, rows: Floats, outside: Outside) -> Floats:
         """Points of the cloud or within its fill."""
@@ -79,7 +79,7 @@ class Points(Box):
         if outside == "raise":
             distance, _ = self.tree.query(rows)
             _refuse_first(
-                distance > self.fill * SLACK + (self._grain if self.fill else 0.0),
+                distance > (with_room(self.fill) + self._grain if self.fill else 0.0),
                 rows,
                 f"points must be those of {self!r}",
             )
@@ -90,7 +90,8 @@ class Points(Box):
         rows = self.points[rng.integers(0, len(self.points), count)]
         move = rng.normal(size=rows.shape)
         length = np.maximum(np.sqrt((move**2).sum(axis=1, keepdims=True)), 1e-300)
-        reach = self.fill / SLACK**2 * rng.uniform(size=(count, 1)) ** (1 / self.size)
+        inside = rounded_down(max(self.fill - 2 * self._grain, 0.0), 2 * (self.size + FEW))
+        reach = inside * rng.uniform(size=(count, 1)) ** (1 / self.size)
         return rows + move / length * reach if self.fill else rows
 
     def renamed(self, names: tuple[str, ...]) -> Points:

@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arithmetic import Interval
-from ...arithmetic.directed import ULP
+from ...arithmetic.directed import dot_up, rounded_up, sum_error
 from ...arithmetic.formats import FORMATS, Format
-from ...arithmetic.forms import Forms, Frame, product_rounding, rounded_up
+from ...arithmetic.forms import Forms, Frame, product_rounding
 from ...arithmetic.rounding import OWN, linear_error, score_error, with_sum
 from ...network import Affine, Attention, Network
 from ...network.layers import scaling_roundings, tokens_read
@@ -113,7 +113,7 @@ def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_
     )  # (n*d, N*m)
     flat = Forms(state.forms.coefficients.reshape(len(matrix), -1), state.forms.slack.ravel(), state.forms.frame)
     out = flat.mapped(matrix, layer.constant.ravel())  # (N*m,)
-    slack = out.slack + (len(layer.right) + 2) * ULP * (flat.terms @ size)
+    slack = rounded_up(out.slack + sum_error(dot_up(flat.terms, size), len(layer.right) + 2), 1)
     shape = layer.constant.shape
     return State(Forms(out.coefficients.reshape(*shape, -1), slack.reshape(shape), out.frame), error)
 
@@ -257,9 +257,9 @@ def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
     varying = by_query + by_key
     coefficients = np.concatenate([(q0 @ k0.T)[..., None], varying], axis=2)
     rounding = np.swapaxes(product_rounding(queries, k0.T), 1, 2) + product_rounding(q0, keys).reshape(shape)
-    rounding = rounding + np.where((by_query != 0) & (by_key != 0), ULP * np.abs(varying), 0.0)
-    q_bend, k_bend = np.abs(q1) @ sizes, np.abs(k1) @ sizes  # (L, k), (T, k)
-    slack = q.slack @ k.terms.T + q.terms @ k.slack.T + q_bend @ k_bend.T + product_rounding(q0, k0.T)
-    slack = rounded_up(slack + rounding @ sizes, 4 * q0.shape[1] + len(sizes))
+    rounding = rounding + np.where((by_query != 0) & (by_key != 0), sum_error(np.abs(varying), 1), 0.0)
+    q_bend, k_bend = dot_up(np.abs(q1), sizes), dot_up(np.abs(k1), sizes)  # (L, k), (T, k)
+    slack = dot_up(q.slack, k.terms.T) + dot_up(q.terms, k.slack.T) + dot_up(q_bend, k_bend.T)
+    slack = rounded_up(slack + product_rounding(q0, k0.T) + dot_up(rounded_up(rounding, 2), sizes), 4)
     moved = np.einsum("lke,tk->lte", np.abs(q1) @ error, k_bend) + np.einsum("lk,tke->lte", q_bend, np.abs(k1) @ error)
     return Forms(coefficients, slack, q.frame), moved
