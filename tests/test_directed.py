@@ -184,25 +184,7 @@ def test_unknown_numbers_stay_unknown():
 SOURCE = Path(attnfun.__file__).parent
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] != "arithmetic")
 CLOSE = 1e-6
-IN_TRANSIT = frozenset(
-    {
-        "incontext/readout.py",
-        "incontext/report.py",
-        "proofs/certificate.py",
-        "proofs/fans.py",
-        "proofs/heads.py",
-        "proofs/mixture.py",
-        "proofs/moments.py",
-        "proofs/polynomials.py",
-        "proofs/rules/boxes.py",
-        "proofs/rules/circuit.py",
-        "proofs/rules/one_feature.py",
-        "proofs/rules/parts.py",
-        "proofs/rules/planes.py",
-        "proofs/rules/structure.py",
-        "proofs/taylor.py",
-    }
-)
+IN_TRANSIT = frozenset[str]()
 """Files that still hold such factors."""
 
 

@@ -75,19 +75,26 @@ from math import ceil
 import numpy as np
 import numpy.typing as npt
 
+from .directed import T, exp_up, rounded_up
 from .formats import FLASH_BLOCK, Format
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.integer]
 
+MARGIN = 1.01
+"""Covers what is of higher order in roundings."""
 MOST_ROUNDINGS = 0.005
-"""Largest N u for which the factors 1.01 cover the products of roundings."""
+"""Largest N u for which it does."""
 MOST_DOUBT = 50.0
 """Larger η_j are not told apart: the error is then osc."""
 SCALED = 16
 """Stock attention scales queries and keys by the fourth root of the head's size, which is at most this."""
 FINE = 1.0
 """Larger H are not used to bound sums over tokens that are no longer in play."""
+STORED = 3
+"""Times that a number may be rounded as it is stored, at most."""
+ROUNDINGS = 48
+"""More than there are in the formulas of this file."""
 INPUT, OWN = 0, 1
 """Positions of the two parts of an error on its last axis."""
 
@@ -105,7 +112,7 @@ def linear_error(
     active = (whole > 0).astype(np.float64)
     inexact, terms = active @ (used & ~doubles) > 0, active @ used  # (..., m)
     every, few = (np.maximum(part @ used + (bias != 0) - 1, 0) for part in (active, core))  # additions
-    carried = np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2)  # (..., m, 2)
+    carried = carried_error(error, weight)  # (..., m, 2)
     total = size @ np.abs(weight) + np.abs(bias)
     least = total if result is None else np.minimum(total, result)  # bounds |x weight + bias|
     total = np.where(every + inexact <= 1, least, total)
@@ -113,7 +120,7 @@ def linear_error(
     stored = product * np.minimum(least + np.abs(bias), size @ np.abs(weight)) + shifted * least
     out = with_sum(carried, total, every + inexact, arithmetic, stored, product * 1.0 + shifted)
     rest = with_sum(carried, total, few + inexact, arithmetic, stored, product * 1.0 + shifted)
-    rest[..., OWN] += 1.01 * ((1 - core) * whole) @ np.abs(weight)
+    rest[..., OWN] += MARGIN * ((1 - core) * whole) @ np.abs(weight)
     return np.where((rest[..., OWN] < out[..., OWN])[..., None], rest, out)
 
 
@@ -131,12 +138,29 @@ def with_sum(
     nothing is said.
     """
     before = error.sum(axis=-1)
-    added = 1.01 * roundings * arithmetic.unit * (size + before) + (roundings > 0) * (roundings + 1) * arithmetic.tiny
+    added = MARGIN * roundings * arithmetic.unit * (size + before)
+    added = added + (roundings > 0) * (roundings + 1) * arithmetic.tiny
     if arithmetic.store:
         kept = (size if stored is None else stored) + times * (before + added)
-        added = added + (roundings > 0) * 1.01 * (arithmetic.store * kept + times * arithmetic.lost)
+        added = added + (roundings > 0) * MARGIN * (arithmetic.store * kept + times * arithmetic.lost)
     added = np.where(roundings * arithmetic.unit > MOST_ROUNDINGS, np.inf, added)
-    return np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1)
+    return rounded_up(np.stack([error[..., INPUT], error[..., OWN] + added], axis=-1), 2)
+
+
+def carried_error(error: Floats, weight: Floats) -> Floats:
+    """Errors of features through a linear map, without its own rounding: (..., d, 2) -> (..., m, 2)."""
+    return rounded_up(np.swapaxes(np.swapaxes(error, -1, -2) @ np.abs(weight), -1, -2), len(weight))
+
+
+def storage_error(size: T, arithmetic: Format) -> T:
+    """How far a number of at most this size moves when it is rounded to the format."""
+    return rounded_up(arithmetic.grain * size + arithmetic.lost, 2)
+
+
+def grown(size: Floats, roundings: int, arithmetic: Format) -> Floats:
+    """Bounds on absolute values of computed numbers, where exact ones are at most `size` [T 10.4]."""
+    relative = roundings * arithmetic.unit + STORED * arithmetic.grain
+    return size * (1 + MARGIN * relative) + STORED * arithmetic.lost
 
 
 def score_error(
@@ -147,12 +171,12 @@ def score_error(
     `rounded` adds up the sizes of all numbers rounded in sums, `products` is Σ|q_i||k_i|, `score` bounds |Σ q_i k_i|,
     `carried` what queries and keys are off, `features` is Σ|q_i| + |k_i|. Stored scores are relative to themselves.
     """
-    summed = 1.01 * format_.unit * (rounded + scaling * products)
+    summed = MARGIN * format_.unit * (rounded + scaling * products)
     if not format_.store:
         return summed
     times = 2 if scaling else 1
     kept = scaling * products + times * (np.minimum(score, products) + carried + summed)
-    return summed + 1.01 * (format_.store * kept + format_.lost * (times + SCALED * features))
+    return summed + MARGIN * (format_.store * kept + format_.lost * (times + SCALED * features))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +200,52 @@ class HeadSizes:
 def score_doubt(errors: Floats, largest: Floats, keys: int, arithmetic: Format) -> Floats:
     """ζ_j for tokens whose scores are off by A_j, where the largest such error among `keys` tokens is Ā."""
     blocks = ceil(keys / FLASH_BLOCK)
-    return 1.01 * (errors + 2 * (blocks + 1) * arithmetic.unit * largest + blocks * arithmetic.exp_error)
+    return MARGIN * (errors + 2 * (blocks + 1) * arithmetic.unit * largest + blocks * arithmetic.exp_error)
+
+
+def weight_doubt(errors: Floats, largest: Floats, behind: Floats, keys: int, arithmetic: Format) -> Floats:
+    """η_j, by which the logarithms of computed weights are off, for tokens at most `behind` the largest score."""
+    return score_doubt(errors, largest, keys, arithmetic) + MARGIN * arithmetic.unit * behind
+
+
+def computed_gap(gap: Floats, errors: Floats, keys: int, arithmetic: Format) -> Floats:
+    """How far a token is behind another in the exponents that are computed, where scores are `gap` apart or more.
+
+    `errors` bounds the sum of the errors of both scores. Each exponent is off by `u' t_j` and by ζ_j.
+    """
+    doubt = score_doubt(errors, 2 * errors, keys, arithmetic) + MARGIN * arithmetic.exp_error * keys
+    return (1 - MARGIN * arithmetic.unit) * gap - doubt
+
+
+def computed_weight(gap: Floats) -> Floats:
+    """A bound on the computed weight of a token whose computed score is at least `gap` below another one.
+
+    Exponents are differences of computed scores from the largest, which is at least that other one, and rounding a
+    difference is relative; exp costs less than a twentieth.
+    """
+    return 1.05 * np.exp(-np.maximum(0.999 * gap, 0.0))
+
+
+def sums_in_play(tokens: Floats | Integers, size: Floats | float, keys: int, arithmetic: Format) -> Floats:
+    """Rounding of the sums of an average over so many core tokens, `1.01 (2K + 2B + 1) u M`."""
+    blocks = ceil(keys / FLASH_BLOCK)
+    return MARGIN * arithmetic.unit * (2 * tokens + 2 * blocks + 1) * size
+
+
+def sums_elsewhere(tail: Floats, whole: Floats, farthest: Floats | float, keys: int, arithmetic: Format) -> Floats:
+    """Rounding of the sums of an average over the tokens out of play, and underflow."""
+    sums = np.minimum(2.1 * tail, 2 * MARGIN * keys * arithmetic.unit) * (whole + farthest)
+    return sums + 2 * keys * arithmetic.tiny * (1 + whole + farthest)
+
+
+def stored_weights(whole: Floats, farthest: Floats | float, keys: int, arithmetic: Format) -> Floats:
+    """What an average is off where its weights are stored in a coarser format."""
+    return MARGIN * (arithmetic.store * whole + keys * arithmetic.lost * (whole + farthest))
+
+
+def stored_result(average: Floats, arithmetic: Format) -> Floats:
+    """What an average is off where it is stored in a coarser format itself."""
+    return MARGIN * (arithmetic.store * average + arithmetic.lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,31 +276,28 @@ def head_error(sizes: HeadSizes, column: Column, arithmetic: Format) -> Floats:
 
     Both parts together bound the error, and the network's own part bounds it alone where the input is exact.
     """
-    unit, blocks, osc = arithmetic.unit, ceil(sizes.keys / FLASH_BLOCK), column.osc
-    if sizes.keys * unit > MOST_ROUNDINGS:
+    osc = column.osc
+    if sizes.keys * arithmetic.unit > MOST_ROUNDINGS:
         return np.full((*column.spread.shape, 2), np.inf)
 
     def by_weights(doubt: Floats, drawn: Floats) -> Floats:
-        return np.minimum(drawn * np.exp(doubt) + (sizes.tail + sizes.computed_tail) * osc, osc)
+        return np.minimum(drawn * exp_up(doubt) + (sizes.tail + sizes.computed_tail) * osc, osc)
 
     weights, own = by_weights(sizes.doubt, column.drawn), by_weights(sizes.doubt_own, column.drawn_own)
-    lifted, fine = np.exp(sizes.doubt), sizes.doubt < FINE  # 1 / r
+    lifted, fine = exp_up(sizes.doubt), sizes.doubt < FINE  # 1 / r
     elsewhere = np.minimum(sizes.computed_tail, 1.0)
     farthest = osc + column.value_off_elsewhere
     apart = np.minimum((column.spread + column.drawn) * lifted, osc)
     largest = column.average + apart + column.value_off.sum(axis=-1)  # M
     whole = largest + elsewhere * farthest  # M'
     light = column.light + 2 * column.light_weight * (whole - column.average)
-    few, all_ = (
-        1.01 * unit * (2 * np.stack([sizes.core, sizes.in_play]) + 2 * blocks + 1) * largest
-    )  # core only, or all
+    tokens = np.stack([sizes.core, sizes.in_play])  # core only, or all
+    few, all_ = sums_in_play(tokens, largest, sizes.keys, arithmetic)
     sums = np.minimum(few + 1.02 * light * lifted, all_)
-    every = 2.02 * sizes.keys * unit
-    sums = sums + np.where(fine, np.minimum(2.1 * sizes.computed_tail, every), every) * (whole + farthest)
-    sums = sums + 2 * sizes.keys * arithmetic.tiny * (1 + whole + farthest)
+    tail = np.where(fine, sizes.computed_tail, np.inf)
+    sums = sums + sums_elsewhere(tail, whole, farthest, sizes.keys, arithmetic)
     sums = sums + elsewhere * column.value_off_elsewhere
     if arithmetic.store:
-        sums = sums + 1.01 * (arithmetic.store * whole + sizes.keys * arithmetic.lost * (whole + farthest))  # weights
-        average = column.average + weights + sums + column.value_off.sum(axis=-1)
-        sums = sums + 1.01 * (arithmetic.store * average + arithmetic.lost)
-    return np.stack([np.maximum(weights - own, 0.0), own + sums], axis=-1) + column.value_off
+        sums = sums + stored_weights(whole, farthest, sizes.keys, arithmetic)
+        sums = sums + stored_result(column.average + weights + sums + column.value_off.sum(axis=-1), arithmetic)
+    return rounded_up(np.stack([np.maximum(weights - own, 0.0), own + sums], axis=-1) + column.value_off, ROUNDINGS)

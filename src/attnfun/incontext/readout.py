@@ -28,6 +28,8 @@ from __future__ import annotations
 from fractions import Fraction
 from math import acosh, factorial, inf, prod, sinh
 
+from ..arithmetic.directed import rounded_up
+
 TERMS = 40
 """Terms of the series; what follows them is bounded by a geometric series."""
 
@@ -61,4 +63,4 @@ def truncation(heads: int, t: float, q: float = 1.0) -> float:
             kept = abs(sum(weight * h ** (2 * j) for h, weight in enumerate(weights, 1)))
             total += float(kept) * c[j] * t ** (2 * j)
     rest = float(sum(map(abs, weights))) * 2 * sinh(z0) / z0 * ratio**TERMS / (1 - ratio)
-    return (total + rest) * (1 + 1e-12)  # a few dozen roundings of positive numbers
+    return rounded_up(total + rest, 60 * TERMS)  # at most TERMS additions and a few products for each coefficient

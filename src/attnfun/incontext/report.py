@@ -28,6 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import rounded_up
+from ..arithmetic.rounding import MARGIN
 from ..backends import prompts
 from ..network import Attention, Network
 from .least_squares import REFINEMENTS, registers_for
@@ -114,7 +116,11 @@ def norm(A: Array) -> float:
 
 
 def operator_norm(A: Array) -> float:
-    """Bounds the largest singular value, by ‖A‖² = ‖AᵀA‖ and ‖B‖ ≤ ‖B^k‖_F^(1/k) for symmetric B: within p^(1/64)."""
+    """Bounds the largest singular value, by ‖A‖² = ‖AᵀA‖ and ‖B‖ ≤ ‖B^k‖_F^(1/k) for symmetric B: within p^(1/64).
+
+    A product of n terms is off by at most n u ‖A‖_F² in norm, and ‖A‖_F² <= p ‖AᵀA‖: np roundings, of which later
+    squarings count for half, a quarter and so on.
+    """
     size = norm(A)
     if size == 0 or not size < inf:
         return size
@@ -124,7 +130,8 @@ def operator_norm(A: Array) -> float:
         here = norm(power)
         scale *= here**0.5**squarings
         power = (power / here) @ (power / here)
-    return size * float(np.sqrt(scale * norm(power) ** 0.5**5)) * (1 + 1e-6)  # rounding of a few products
+    found = size * float(np.sqrt(scale * norm(power) ** 0.5**5))
+    return rounded_up(found, 8 * max(A.shape) * A.shape[1] + 64)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # hopeless bounds are infinite
@@ -208,4 +215,4 @@ def examples(prompt: Prompt, place: Registers, u: float) -> tuple[tuple[Array, A
 
 def _outer(A: Array, B: Array, count: int) -> Array:
     """mean |a_j| + mean |b_k|, by which a common error of all a and b is multiplied, and some more for its square."""
-    return 1.01 * (np.abs(A).sum(axis=0)[:, None] + np.abs(B).sum(axis=0)[None]) / count
+    return MARGIN * (np.abs(A).sum(axis=0)[:, None] + np.abs(B).sum(axis=0)[None]) / count

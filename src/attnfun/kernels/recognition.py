@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS
+from ..arithmetic.rounding import storage_error
 from .axes import FLUSHED, UNIT, Axis
 from .banks import MANY_LANES, Bank, Listed, Product, Stream, Tokens, spread_of
 from .trees import Tree
@@ -105,7 +106,7 @@ def _windowed(
     osc, most = spread_of(values), float(np.abs(values).max(initial=0.0))
     steepest = np.array([np.abs(column).max() for column in slopes])
     doubt = off + _score_doubt(np.concatenate(offsets), steepest, reach)
-    narrowing = 1.01 * NARROW.grain * most + NARROW.least
+    narrowing = storage_error(most, NARROW)
     narrow = len(values) >= MANY and narrowing <= 0.75 * room
     left = 0.875 * room - expm1(2 * min(doubt, 1.0)) * osc - narrow * narrowing
     tail = min(left / max(1.1 * osc * len(slopes), 1e-300), LARGEST_TAIL)

@@ -7,6 +7,7 @@ from math import fsum, inf, isinf, nextafter
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import one_of
+from ..arithmetic.directed import about_at_most, restated, sum_error
 from ..deadline import TIME_LIMIT, Deadline
 from ..domain import Box
 from ..errors import InputError, ProofFailed, TimeLimitReached
@@ -17,10 +18,6 @@ from .proof import ALIKE, PARTS, Proof
 if TYPE_CHECKING:
     from .certify import Effort
 
-ROOM, TINY = 1e-9, 1e-300
-"""Parts and bounds are sums and norms in floats: they add up to within this fraction, and this much."""
-STATED = 1 + 1e-12
-"""A bound that is proved again may be larger than the one stated by this factor: machines add in other orders."""
 ENGINES = ("interval", "arb")
 """Ways to prove a bound again: the one that certificates are made with, and an independent one in ball arithmetic."""
 
@@ -98,9 +95,9 @@ class Certificate:
         if not 1 <= self.norm <= inf:
             return f"norm {self.norm!r}, where inf or a number >= 1 must stand"
         total, share = sum(self.parts.values()), max(self.parts.values())
-        if not (_at_most(self.bound, total) and _at_most(share, self.bound)):
+        if not (about_at_most(self.bound, total) and about_at_most(share, self.bound)):
             return f"bound {self.bound!r} with the parts {self.parts}"
-        if estimated and not _at_most(self.bound, self.found + self.allowance):
+        if estimated and not about_at_most(self.bound, self.found + self.allowance):
             return f"an estimate of {self.bound!r} where {self.found!r} was found"
         if (isinf(self.norm) or estimated) and self.found > self.bound:
             return f"bound {self.bound!r} where an error of {self.found!r} was found"
@@ -112,7 +109,7 @@ class Certificate:
 
     def states(self, bound: float) -> bool:
         """Does it state no less than this bound, up to the order in which machines add?"""
-        return bound <= (self.bound - self.allowance) * STATED
+        return bound <= restated(self.bound - self.allowance)
 
     @property
     def allowance(self) -> float:
@@ -168,12 +165,12 @@ class Certificate:
         if self.proof is not None:
             again = checked(replace(self, claim=claim), effort)
         else:
-            goal = (self.bound - self.allowance) * (1 + 1e-14)
+            goal = self.bound - self.allowance + sum_error(self.bound, 8)
             proof = self.status is not Status.ESTIMATED
             again = certify(claim, goal, norm=self.norm, proof=proof, seed=self.seed, effort=effort)
         again = again.allowing(self.allowance)
         weaker = Status.weakest([again.status, self.status]) is not self.status
-        if again.bound > self.bound * STATED or weaker or set(again.assumptions) - set(self.assumptions):
+        if again.bound > restated(self.bound) or weaker or set(again.assumptions) - set(self.assumptions):
             effort.deadline.check("the proof")
             changed = "The file may have been changed, or the target is another function."
             raise ProofFailed(
@@ -196,7 +193,7 @@ class Certificate:
 
         again = self.again(claim, effort)
         others = fsum(part for name, part in again.parts.items() if name != "construction")
-        goal = min(self.bound * STATED - others, self.parts["construction"] * STATED)
+        goal = min(restated(self.bound) - others, restated(self.parts["construction"]))
         outcome = bound_error(claim.target, claim.network, goal, effort.deadline)
         if outcome.bound > goal:
             effort.deadline.check("the proof")
@@ -235,8 +232,3 @@ class Certificate:
         word = "note" if self.status is Status.ESTIMATED else "assumes"
         lines += [f"{word}: {line}" for line in self.assumptions]
         return "\n".join([*lines, f"note: {self.stopped}"] if self.stopped else lines)
-
-
-def _at_most(part: float, whole: float) -> bool:
-    """`part <= whole`, up to rounding."""
-    return part <= whole * (1 + ROOM) + TINY

@@ -7,7 +7,7 @@ from functools import singledispatch
 import numpy as np
 
 from ..arithmetic import Interval
-from ..arithmetic.directed import ULP
+from ..arithmetic.directed import dot_up, expm1_up, sum_error
 from ..arithmetic.formats import FORMATS, Format
 from ..arithmetic.rounding import (
     MOST_DOUBT,
@@ -17,7 +17,8 @@ from ..arithmetic.rounding import (
     HeadSizes,
     head_error,
     linear_error,
-    score_doubt,
+    storage_error,
+    weight_doubt,
     with_sum,
 )
 from ..network import Affine, Attention, Network, Softmax
@@ -45,7 +46,7 @@ class Encloser:
 
     def moved(self, boxes: Interval) -> Floats:
         """How far rounding to the network's dtype moves a point."""
-        return self.arithmetic.grain * boxes.magnitude + self.arithmetic.lost
+        return storage_error(boxes.magnitude, self.arithmetic)
 
     def start(self) -> tuple[Focus, ...]:
         """The focus of a single box that nothing is known about: all tokens in play."""
@@ -117,7 +118,7 @@ def _(layer: Affine, region: Region, arithmetic: Format) -> Region:
         for part in (np.asarray, np.abs)
     )  # (n*d, N*m)
     exact = ((layer.left != 0).sum(axis=0) <= 1).all() and np.isin(layer.left, (0.0, 1.0)).all()  # one product a weight
-    slack = 0 if exact else (len(layer.right) + 2) * ULP * flat.magnitude @ size
+    slack = 0 if exact else sum_error(dot_up(flat.magnitude, size), len(layer.right) + 2)
     out = flat @ matrix + Interval(-slack, slack) + layer.constant.ravel()  # (B, N*m)
     error = linear_error(
         region.error.reshape(len(tokens), -1, 2), flat.magnitude, size, layer.constant.ravel(), arithmetic
@@ -135,12 +136,11 @@ def _(layer: Softmax, region: Region, arithmetic: Format) -> Region:
     units = [np.broadcast_to(unit, low.shape) for unit in np.eye(layer.width)]  # weight i is the average of unit i
     least = np.stack([-largest_average(low, high, -unit) for unit in units], axis=-1)
     most = np.stack([largest_average(low, high, unit) for unit in units], axis=-1)
-    behind = region.tokens.hi.max(axis=2, keepdims=True) - region.tokens.lo
+    behind = (region.tokens.hi.max(axis=2, keepdims=True) - region.tokens.lo).max(axis=2)  # (B, n)
     off, own = region.error.sum(axis=3).max(axis=2), region.error[..., OWN].max(axis=2)  # (B, n)
     zero, every = np.zeros(low.shape[:2]), np.full(low.shape[:2], layer.width)
-    behind = 1.01 * arithmetic.unit * behind.max(axis=2)
     doubt, doubt_own = (
-        np.minimum(score_doubt(part, part, layer.width, arithmetic) + behind, MOST_DOUBT) for part in (off, own)
+        np.minimum(weight_doubt(part, part, behind, layer.width, arithmetic), MOST_DOUBT) for part in (off, own)
     )
     sizes = HeadSizes(
         doubt=doubt,
@@ -152,6 +152,6 @@ def _(layer: Softmax, region: Region, arithmetic: Format) -> Region:
         keys=layer.width,
     )
     exact = np.zeros((*zero.shape, 2))
-    column = Column(np.expm1(doubt), np.expm1(doubt_own), zero + 1, zero + 1, zero, zero, 1.0, exact, 0.0)
+    column = Column(expm1_up(doubt), expm1_up(doubt_own), zero + 1, zero + 1, zero, zero, 1.0, exact, 0.0)
     columns = [head_error(sizes, column, arithmetic) for _ in units]
     return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

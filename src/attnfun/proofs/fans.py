@@ -55,14 +55,25 @@ score is larger by the logarithm of their number.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, e, exp, log1p
+from math import e
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.formats import FLASH_BLOCK, Format
+from ..arithmetic.directed import LIBRARY_ULPS, above, dot_up, exp_up, lambert_up, rounded_up, sum_error, sum_up
+from ..arithmetic.formats import Format
 from ..arithmetic.forms import Forms
-from ..arithmetic.rounding import MOST_ROUNDINGS, score_doubt
+from ..arithmetic.rounding import (
+    MARGIN,
+    MOST_ROUNDINGS,
+    ROUNDINGS,
+    computed_weight,
+    score_doubt,
+    stored_result,
+    stored_weights,
+    sums_elsewhere,
+    sums_in_play,
+)
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -75,18 +86,6 @@ PAIRS = 2**16
 """Pairs of tokens of both classes that are looked at one by one."""
 FEW = 4
 """Among so few tokens each is tried as the base."""
-
-
-def lambert(x: float) -> float:
-    """An upper bound on W(x), x >= 0, by Newton's method; W is the solution of `w e^w = x`.
-
-    >>> round(lambert(1 / e), 5)
-    0.27846
-    """
-    w = log1p(x)
-    for _ in range(50):
-        w -= (w * exp(w) - x) / (exp(w) * (1 + w))
-    return w * (1 + 1e-12)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ class Keys:
     def hushed(self, tokens: Flags) -> Keys:
         """The same with some tokens (T,) free of noise, which becomes slack and error."""
         lost = np.where(tokens[:, None] & self.noise, np.abs(self.scores.coefficients[:, 1:]), 0.0)  # (T, V)
-        moved = self.score_moved + lost @ self.variable_error
+        moved = rounded_up(self.score_moved + dot_up(lost, self.variable_error), 1)
         scores, values = (_quiet(forms, tokens, self.noise) for forms in (self.scores, self.values))
         return replace(self, scores=scores, values=values, score_moved=moved)
 
@@ -131,7 +130,7 @@ def read(keys: Keys, arithmetic: Format) -> list[Reading]:
     together, copies = _merged(keys)
     loud = int(np.argmax(together.scores.range.lo))
     gaps = (together.scores - together.scores[loud : loud + 1]).range.hi  # (T,)
-    heard = gaps + 1.01 * (together.score_error + together.score_error[loud])  # (T,), as computed
+    heard = gaps + MARGIN * (together.score_error + together.score_error[loud])  # (T,), as computed
     far = heard <= -MUTE
     near = np.flatnonzero(~far)
     tried = near if len(near) <= FEW else near[near == loud]
@@ -144,8 +143,8 @@ def read(keys: Keys, arithmetic: Format) -> list[Reading]:
 def _quiet(forms: Forms, tokens: Flags, noise: Flags) -> Forms:
     """Forms (T, ...) of some tokens without the terms of noise, whose size is added to the slack."""
     dropped = tokens.reshape(-1, *[1] * (forms.coefficients.ndim - 1)) & np.append(False, noise)
-    lost = np.where(dropped, np.abs(forms.coefficients), 0.0) @ forms.frame.sizes * (1 + 1e-12)
-    return Forms(np.where(dropped, 0.0, forms.coefficients), forms.slack + lost, forms.frame)
+    lost = dot_up(np.where(dropped, np.abs(forms.coefficients), 0.0), forms.frame.sizes)
+    return Forms(np.where(dropped, 0.0, forms.coefficients), rounded_up(forms.slack + lost, 1), forms.frame)
 
 
 def _merged(keys: Keys) -> tuple[Keys, Floats]:
@@ -171,7 +170,7 @@ def _merged(keys: Keys) -> tuple[Keys, Floats]:
         return Forms(forms.coefficients[first], worst(forms.slack), forms.frame)
 
     more = Forms.constants(np.log(copies), keys.scores.frame)
-    more = Forms(more.coefficients, 1e-15 * np.log(copies), more.frame)
+    more = Forms(more.coefficients, sum_error(np.log(copies), LIBRARY_ULPS + 1), more.frame)
     merged = Keys(
         one(keys.scores) + more,
         one(keys.values),
@@ -223,48 +222,49 @@ class _Fan:
         keys, scale = self.keys, float(self.scale[column])
         inside = ~self.mute
         others = inside & (np.arange(len(inside)) != self.base)
-        above, below = (np.flatnonzero(others & (self.signs[:, column] == sign)) for sign in (1.0, -1.0))
-        highest = self._crossing(above, below)
+        higher, lower = (np.flatnonzero(others & (self.signs[:, column] == sign)) for sign in (1.0, -1.0))
+        highest = self._crossing(higher, lower)
         crossing = max(highest, 0.0)
-        tokens = 1 + len(above) + len(below)
+        tokens = 1 + len(higher) + len(lower)
         misfit = float(self.misfits[inside, column].max())
         range_ = keys.values[:, column].range
-        spread = float(range_.hi.max() - range_.lo.min())
-        mass = float((copies * np.exp(self.gaps))[self.mute].sum()) * (1 + 1e-9)
-        plain = scale * lambert(max(len(above), len(below)) / e) + misfit + 2 * scale * crossing
+        spread = float(above(range_.hi.max() - range_.lo.min()))
+        mass = float(rounded_up(sum_up((copies * exp_up(self.gaps))[self.mute]), 1))
+        plain = scale * lambert_up(max(len(higher), len(lower)) / e) + misfit + 2 * scale * crossing
 
-        unit, blocks = arithmetic.unit, ceil(count / FLASH_BLOCK)
         worst = float(keys.score_error[inside].max())
         eta = float(score_doubt(np.array(worst), np.array(worst), count, arithmetic))
-        whole, drift = lambert((tokens - 1) / e), 1.03 * unit
-        reach = scale * (1.01 * whole + crossing) + 2 * misfit  # X with η = 0
+        whole, drift = lambert_up((tokens - 1) / e), MARGIN**3 * arithmetic.unit
+        reach = scale * (MARGIN * whole + crossing) + 2 * misfit  # X with η = 0
         along = reach + 7 * scale * eta
         path = 2 * eta * along + drift * (0.55 * scale * (tokens - 1) + 2 * whole * along + 4 * eta * along)
-        if len(above) and len(below):
+        if len(higher) and len(lower):
             apart = 4 * eta + (2 * eta + 2 * (highest + 4 * eta) if highest > -4 * eta else 0.0)
         else:
-            apart = 2 * (eta - 1.01 * worst) + 1.01 * float(np.sort(keys.score_error[inside])[-2:].sum())
-        direct = 2.02 * plain + 1.01 * scale * apart
-        leak = 1.05 * float((copies * np.exp(np.minimum(0.999 * self.heard, 0.0)))[self.mute].sum())
+            apart = 2 * (eta - MARGIN * worst) + MARGIN * float(np.sort(keys.score_error[inside])[-2:].sum())
+        direct = MARGIN * (2 * plain + scale * apart)
+        leak = (copies * computed_weight(-self.heard))[self.mute].sum()
         largest = float(range_.magnitude[inside].max()) + float(keys.value_error[:, column].max())
-        every = 2.02 * count * unit
-        sums = 1.01 * (2 * float(copies[inside].sum()) + 2 * blocks + 4) * unit * largest
-        sums += min(8.1 * leak, every) * (largest + spread)
-        sums += 2 * count * arithmetic.tiny * (1 + largest + spread)
-        if arithmetic.store:  # weights and result
-            sums += 2.02 * arithmetic.store * (largest + leak * spread) + 1.01 * arithmetic.store * sums
-            sums += 1.01 * arithmetic.lost * (1 + count * (largest + spread))
-        rest = float(keys.value_error[:, column].max()) + (3 * mass + min(leak, 1.0)) * spread + sums
-        if count * unit > MOST_ROUNDINGS:
+        average = largest + leak * spread
+        sums = sums_in_play(copies[inside].sum(), largest, count, arithmetic)
+        sums = sums + sums_elsewhere(4 * leak, average, spread, count, arithmetic)
+        if arithmetic.store:
+            sums = sums + stored_weights(average, spread, count, arithmetic)
+            sums = sums + stored_result(average + sums, arithmetic)
+        rest = float(keys.value_error[:, column].max()) + (3 * mass + min(leak, 1.0)) * spread + float(sums)
+        if count * arithmetic.unit > MOST_ROUNDINGS:
             rest = np.inf
-        by_variables = np.abs(self.t.coefficients[inside, 1:]) @ keys.variable_error  # (T', 2)
+        by_variables = dot_up(np.abs(self.t.coefficients[inside, 1:]), keys.variable_error)  # (T', 2)
         moved = by_variables + keys.score_moved[inside] + keys.score_moved[self.base]
         carried = keys.value_moved[inside, column].max(axis=0)  # (2,)
         along_path = (1 if tokens <= 2 else 2) * reach * moved.max(axis=0) + [0.0, min(path, direct, spread)]
         by_values = np.array([0.0, direct + 2 * misfit if highest <= 0 else np.inf])
         rounding = carried + min(along_path, by_values, key=np.sum) + [0.0, rest]
         t = self.t.scaled(np.full(len(inside), scale))
-        return Reading(keys.values[self.base, column], t[above], t[below], plain + mass * spread, rounding * (1 + 1e-9))
+        construction = rounded_up(plain + mass * spread, ROUNDINGS)
+        return Reading(
+            keys.values[self.base, column], t[higher], t[lower], construction, rounded_up(rounding, ROUNDINGS)
+        )
 
     def _crossing(self, above: npt.NDArray[np.integer], below: npt.NDArray[np.integer]) -> float:
         """The largest `t_j + t_k` for a token of each class, -inf if there are no such pairs.

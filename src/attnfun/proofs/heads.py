@@ -33,18 +33,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval, join
-from ..arithmetic.directed import SMALLEST, ULP, above
+from ..arithmetic.directed import SMALLEST, above, exp_up, expm1_up, rounded_up, sum_down, sum_error, sum_up
 from ..arithmetic.formats import Format
 from ..arithmetic.rounding import (
     INPUT,
-    MOST_DOUBT,
     OWN,
+    ROUNDINGS,
     Column,
     HeadSizes,
+    computed_gap,
     head_error,
     linear_error,
-    score_doubt,
     score_error,
+    weight_doubt,
     with_sum,
 )
 from ..network import Attention
@@ -216,14 +217,12 @@ class _Keys:
         among = np.where(leaves, 0.0, self.off[:, :, :memory]).max(axis=2, initial=0.0)  # (B, n)
         among = np.maximum(among, self.off[:, :, memory:].max(axis=2, initial=0.0))
         either = self.off[:, :, :memory] + among[..., None]  # (B, n, T)
-        doubt = score_doubt(either, 2 * either, self.keys, arithmetic) + 1.01 * arithmetic.exp_error * self.keys
-        lifted = np.maximum((1 - 1.01 * arithmetic.unit) * gap - doubt, -HOPELESS)
+        lifted = np.maximum(computed_gap(gap, either, self.keys, arithmetic), -HOPELESS)
         behind = np.where(leaves[..., None], np.stack([gap, lifted], axis=-1), 0.0)  # (B, n, T, 2)
-        shares = np.where(leaves[..., None], np.exp(-behind) * (1 + 1e-12) + 1e-300, 0.0)
-        shares = shares.sum(axis=2) * (1 + 2 * memory * ULP)  # (B, n, 2)
+        shares = sum_up(np.where(leaves[..., None], exp_up(-behind, 1), 0.0), axis=2)  # (B, n, 2)
         self.low[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
         self.high[:, :, :memory][np.broadcast_to(leaves, gap.shape)] = -np.inf
-        return stays, np.minimum((tails * (1 + shares) + shares) * (1 + 4 * ULP), math.exp(HOPELESS))
+        return stays, np.minimum(rounded_up(tails * (1 + shares) + shares, 3), math.exp(HOPELESS))
 
     def _doubts(self, off: Floats, rest: Floats, behind: Floats, arithmetic: Format) -> _Doubts:
         """From score errors (B, n, T'), relative to a token that surely has most of the weight, if there is one."""
@@ -232,7 +231,7 @@ class _Keys:
         shifted = off + np.take_along_axis(off, leader, axis=2)
         np.put_along_axis(shifted, leader, 0.0, axis=2)
         largest = off.max(axis=2, keepdims=True)
-        eta = score_doubt(np.where(sure, shifted, off), largest, self.keys, arithmetic) + behind
+        eta = weight_doubt(np.where(sure, shifted, off), largest, behind, self.keys, arithmetic)
         with np.errstate(invalid="ignore"):
             far = self.low.max(axis=2, keepdims=True) - self.high - eta > NEGLIGIBLE + 1
         wild, present = ~(eta <= MOST_DOUBT), np.isfinite(self.high)
@@ -243,18 +242,21 @@ class _Keys:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
         present, tail = np.isfinite(self.high), tails[..., 0]  # (B, n, T'), (B, n)
-        behind = np.where(present, self.high.max(axis=2, keepdims=True) - self.low, 0.0) * (1.01 * arithmetic.unit)
+        behind = np.where(present, self.high.max(axis=2, keepdims=True) - self.low, 0.0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            most_weight = heavy / (light.sum(axis=2, keepdims=True) * (1 - 1e-12)) * (1 + 1e-12)
+            most_weight = rounded_up(heavy / sum_down(light, axis=2, keepdims=True), 1) + SMALLEST
         most_weight = np.where(present, np.minimum(most_weight, 1.0), 0.0)  # (B, n, T')
         core = present & ~(most_weight <= arithmetic.unit)
         rest = _without(light, heavy)
         both = [self._doubts(np.where(present, part, 0.0), rest, behind, arithmetic) for part in (self.off, self.own)]
-        doubts = [np.expm1(each.eta) for each in both]
+        doubts = [expm1_up(each.eta) for each in both]
         light_weights = np.where(core, 0.0, most_weight * (1 + doubts[0]))  # (B, n, T')
         light_weights = light_weights + both[0].faint * FAINT
-        averages = [largest_average(light, heavy, each.eta) * (1 + 1e-12) for each in both]  # (B, n) each
-        averages = [mean + each.faint.sum(axis=2) * FAINT for mean, each in zip(averages, both, strict=True)]
+        averages = [largest_average(light, heavy, each.eta) for each in both]  # (B, n) each
+        averages = [
+            rounded_up(mean + each.faint.sum(axis=2) * FAINT, ROUNDINGS)
+            for mean, each in zip(averages, both, strict=True)
+        ]
         sizes = HeadSizes(
             doubt=np.where(both[0].lost, MOST_DOUBT, averages[0]),
             doubt_own=np.where(both[1].lost, MOST_DOUBT, averages[1]),
@@ -272,23 +274,23 @@ class _Keys:
             apart = np.maximum(high - lower[..., None], upper[..., None] - low)  # (B, n, T')
             widest = np.where(present, high, -np.inf).max(axis=2) - np.where(present, low, np.inf).min(axis=2)  # (B, n)
             with np.errstate(invalid="ignore", over="ignore"):
-                apart = np.fmin(apart, rest * above(widest)[..., None])
+                apart = np.fmin(apart, rounded_up(rest * above(widest)[..., None], 1))
             distances = apart, *(apart * doubt for doubt in doubts)
-            spread, *draws = (largest_average(light, heavy, far) * (1 + 1e-12) for far in distances)
+            spread, *draws = (rounded_up(largest_average(light, heavy, far), 4) for far in distances)
             drawn, drawn_own = (
-                np.where(each.lost, np.inf, draw + (each.faint * apart).sum(axis=2) * FAINT)
+                np.where(each.lost, np.inf, rounded_up(draw + sum_up(each.faint * apart, axis=2) * FAINT, 4))
                 for draw, each in zip(draws, both, strict=True)
             )
             size = np.maximum(np.abs(lower), np.abs(upper))
-            lightest = (light_weights * (2 * size[..., None] + apart)).sum(axis=2) * (1 + 1e-12)
+            lightest = rounded_up(sum_up(light_weights * (2 * size[..., None] + apart), axis=2), 6)
             known = Column(
                 drawn=drawn,
                 drawn_own=drawn_own,
                 spread=spread,
                 average=size,
                 light=np.where(both[0].lost, np.inf, lightest),
-                light_weight=light_weights.sum(axis=2) * (1 + 1e-12),
-                osc=float(max(most, high.max()) - min(least, low.min())),
+                light_weight=rounded_up(sum_up(light_weights, axis=2), 3),
+                osc=float(above(max(most, high.max()) - min(least, low.min()))),
                 value_off=np.broadcast_to(self.value_error[:, None, column], (*size.shape, 2)),
                 value_off_elsewhere=float(bank.value_error[:, column].max()),
             )
@@ -313,13 +315,13 @@ def _without(light: Floats, heavy: Floats) -> Floats:
     others[..., 1:] += before[..., :-1]
     others[..., :-1] += after[..., -2::-1]
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = others / (light + others) * (1 + 2 * (heavy.shape[-1] + 4) * ULP)
+        share = rounded_up(others / (light + others), 2 * (heavy.shape[-1] + 4))
     return np.where(others > 0, np.minimum(share, 1.0), 0.0)
 
 
 def _lifted(average: Floats, tail: Floats, extreme: float) -> Floats:
     """An upper bound on the average when a tail of tokens has values up to `extreme`."""
-    return above(average + tail * np.maximum(above(extreme - average), 0.0) * (1 + 4 * ULP))
+    return above(average + rounded_up(tail * np.maximum(above(extreme - average), 0.0), 1))
 
 
 def _gather(
@@ -385,11 +387,12 @@ def _gather(
     inexact = np.where(exact, 0.0, q_size) @ np.swapaxes(whole, 1, 2)
     additions = np.maximum((whole > 0).sum(axis=2) - 1, 0)[:, None]  # (B, 1, T')
     features = q_size.sum(axis=2)[..., None] + whole.sum(axis=2)[:, None]  # (B, n, T')
-    score = score + (2 * q_size.shape[2] + 6) * ULP * products  # what our own sums are off
+    score = score + sum_error(products, 2 * q_size.shape[2] + 6)  # what our own sums are off
     carried = moved[INPUT] + moved[OWN] + by_keys[INPUT] + by_keys[OWN]  # (B, n, T')
     own = score_error(additions * products + inexact, products, score, carried, features, scaling, arithmetic)
     own = own + moved[OWN] + by_keys[OWN]
-    off, count = own + moved[INPUT] + by_keys[INPUT], len(bank.keys) + (layer.attends_data and q_size.shape[1])
+    own, off = (rounded_up(part, q_size.shape[2] + 8) for part in (own, own + moved[INPUT] + by_keys[INPUT]))
+    count = len(bank.keys) + (layer.attends_data and q_size.shape[1])
     values = values.reshape(boxes, 1, *values.shape[1:])
     return _Keys(low, high, values, at, softmax(score_at), real, count, off, own, value_error)
 
@@ -398,8 +401,9 @@ def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Flo
     """Bounds on `(k_j - k̄)·q` over each box, (B, n, T), in midpoint and radius form."""
     size = np.abs(relative)  # (B, n, T, k)
     mid, reach = q.mid[:, :, None], (np.abs(q.mid) + q.radius)[:, :, None]  # (B, n, 1, k)
-    slack = (size.shape[3] + 6) * ULP * (size * reach).sum(axis=3) + 1e-300
-    slack = slack + (radius[:, None] * reach).sum(axis=3) * (1 + 1e-12)
+    count = size.shape[3]
+    slack = sum_error((size * reach).sum(axis=3), count + 6) + 4 * count * SMALLEST
+    slack = slack + rounded_up((radius[:, None] * reach).sum(axis=3), count + 4)
     score = (relative * mid).sum(axis=3)
     spread = (size * q.radius[:, :, None]).sum(axis=3) + slack
     return score - spread, score + spread
@@ -408,7 +412,7 @@ def _relative_scores(relative: Floats, radius: Floats, q: Interval) -> tuple[Flo
 def _project(memory: Floats, weight: Floats, bias: Floats, arithmetic: Format) -> tuple[Floats, Floats, Floats]:
     """`memory @ weight + bias`, a bound on our rounding error in it, and one on the deployed network's."""
     result, size = memory @ weight + bias, np.abs(memory) @ np.abs(weight) + np.abs(bias)
-    radius = np.where(selects(weight, bias), 0.0, (len(weight) + 4) * ULP * size + len(weight) * SMALLEST)
+    radius = np.where(selects(weight, bias), 0.0, sum_error(size, len(weight) + 4) + len(weight) * SMALLEST)
     error = linear_error(
         np.zeros((*memory.shape, 2)), np.abs(memory), weight, bias, arithmetic, np.abs(result) + radius
     )

@@ -24,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.directed import SMALLEST, ULP, above
+from ..arithmetic.directed import SMALLEST, above, exp_down, exp_up, rounded_up, sum_down, sum_error
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def largest_average(light: Floats, heavy: Floats, values: Floats) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore"):
         shift = VALUE_EXPONENT - np.frexp(np.abs(values).max(axis=-1, keepdims=True))[1]
         values = np.ldexp(values, shift)
-        mass = light.sum(axis=-1) * (1 - 2 * count * ULP)
+        mass = sum_down(light, axis=-1)
         y = (light * values).sum(axis=-1) / mass
         y = np.where(np.isfinite(y), y, 0.0)
         for _ in range(STEPS):
@@ -52,8 +52,8 @@ def largest_average(light: Floats, heavy: Floats, values: Floats) -> Floats:
             total = chosen.sum(axis=-1)
             y = np.where(total > 0, (chosen * values).sum(axis=-1) / total, y)
         gains = np.where(values > y[..., None], heavy, light) * (values - y[..., None])
-        slack = (count + 8) * ULP * np.abs(gains).sum(axis=-1) + count * SMALLEST
-        rise = np.maximum(gains.sum(axis=-1) + slack, 0.0) / mass * (1 + 8 * ULP)
+        slack = sum_error(np.abs(gains).sum(axis=-1), count + 8) + count * SMALLEST
+        rise = rounded_up(np.maximum(gains.sum(axis=-1) + slack, 0.0) / mass, 3)
         bound = above(y + (rise + 2 * SMALLEST))
         bound = above(np.ldexp(bound, -shift[..., 0]))
     return np.where(bound < top, bound, top)
@@ -69,15 +69,12 @@ def _scaled_weights(light: Floats, heavy: Floats) -> tuple[Floats, Floats]:
 def exponentials(low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Weights (light, heavy) that enclose `e^s` for scores s in [low, high], up to one common factor per row.
 
-    The common factor is `e^-m`, m the largest upper score. An argument of size t computed as a difference is
-    off by at most a unit of t; exp adds a few more. A score of -inf above means no token at all. A row with
-    a score that is not known (inf above, NaN) gets weights about which nothing is known.
+    The common factor is `e^-m`, m the largest upper score. A score of -inf above means no token at all. A row with a
+    score that is not known (inf above, NaN) gets weights about which nothing is known.
     """
     shift = high.max(axis=-1, keepdims=True)
     lost = ~np.isfinite(shift) | np.isnan(low).any(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore", under="ignore"):
-        below, over = low - shift, high - shift
-        light = np.exp(below) * (1 - np.minimum((16 + np.abs(below)) * ULP, 1.0))
-        heavy = np.exp(over) * (1 + (16 + np.abs(over)) * ULP) + 1e-300
+        light, heavy = exp_down(low - shift, 1), exp_up(high - shift, 1)
     light = np.where(lost | ~(light > LIGHTEST), 0.0, light)
     return light, np.where(lost, 1.0, np.where(np.isneginf(high), 0.0, heavy))

@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Jet
 from ..arithmetic.basis import Basis
-from ..arithmetic.directed import SMALLEST, ULP
+from ..arithmetic.directed import LIBRARY_ULPS, SMALLEST, exp_up, rounded_down, rounded_up, sum_error
 from ..arithmetic.jet_functions import convolve, divide, rows_of
 from ..arithmetic.jets import TINY
 
@@ -67,7 +67,7 @@ class Moments:
         wobble = scores[1][..., 1:].max(axis=2)  # (B, n, D)
         known, spread = (np.swapaxes(part, 1, 2)[:, None] for part in values)  # (B, 1, v, T)
         weight = np.where(real, np.exp(start), 0.0)  # (B, n, T)
-        error = (np.expm1(doubt) + (16 + np.abs(start)) * ULP) * (1 + 1e-9)
+        error = rounded_up(np.expm1(doubt) + sum_error(1.0, LIBRARY_ULPS + 2), 4 * LIBRARY_ULPS)
         rows = _beside(weight, weight[:, :, None] * known)  # (B, n, 1+v, T)
         doubts = weight[:, :, None] * (np.abs(known) * error[:, :, None] + spread * (1 + error[:, :, None]))
         there = real.astype(np.float64)  # (B, 1, T)
@@ -77,20 +77,22 @@ class Moments:
         sums = rows @ np.swapaxes(powers, 2, 3) / base.factorials  # (B, n, 1+v, C)
         np.abs(powers, out=powers)
         sizes = np.concatenate([np.abs(rows), doubts], axis=2) @ np.swapaxes(powers, 2, 3) / base.factorials
-        slack = (4 * base.degree + start.shape[2] + 16) * ULP
-        sizes, doubts = np.split(sizes * (1 + slack), 2, axis=2)
-        doubts += (4 * base.degrees + start.shape[2] + 16) * ULP * sizes
+        roundings = 4 * base.degree + start.shape[2] + 16
+        sizes, doubts = np.split(rounded_up(sizes, roundings), 2, axis=2)
+        doubts += sum_error((4 * base.degrees + start.shape[2] + 16) * sizes, 1)
         pivot = sums[:, :, 1:, 0] / sums[:, :, :1, 0]  # (B, n, v)
         most = np.abs(slopes) + np.moveaxis(wobble, -1, 0)[..., None]  # (D, B, n, T)
-        span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0) * (1 + slack)  # (B, n, T)
-        far = np.exp(start + span + doubt + 8 * ULP * (np.abs(start) + span))
+        span = (most * np.moveaxis(radius, -1, 0)[:, :, None, None]).sum(axis=0)  # (B, n, T)
+        span = rounded_up(span, base.variables + 2)
+        far = np.exp(start + span + doubt + sum_error(np.abs(start) + span + doubt, 4))
         terms = span / np.maximum(np.arange(base.degree + 2.0), 1.0)[:, None, None, None]  # (M+2, B, n, T)
         terms[0] = np.where(real, np.maximum(far, TINY), 0.0)
         np.multiply.accumulate(terms, axis=0, out=terms)
         terms += np.where(real, TINY, 0.0)  # they may underflow beside values of any size
         heavy = np.moveaxis(terms.sum(axis=3), 0, 2)  # (B, n, M+2)
         apart = (terms[-1][:, :, None] * (np.abs(known - pivot[..., None]) + spread)).sum(axis=3)  # (B, n, v)
-        return cls(sums, sizes, doubts, wobble, heavy * (1 + 1e-9), pivot, apart * (1 + 1e-9))
+        heavy, apart = (rounded_up(part, roundings + 2 * LIBRARY_ULPS) for part in (heavy, apart))
+        return cls(sums, sizes, doubts, wobble, heavy, pivot, apart)
 
     @classmethod
     def join(cls, parts: list[Moments]) -> Moments:
@@ -103,8 +105,8 @@ class Moments:
 
     def average(self, base: Basis, reach: Floats) -> Jet:
         """The average value (B, n, v) as polynomials, the rest of the bound above in their constant terms' radius."""
-        one, slack = slice(1, 1 + base.variables), 8 * ULP
-        radii = self.doubts * (1 + slack) + self._shaken(base) + TINY * (1 + self.sizes[..., :1])  # (B, n, 1+v, C)
+        one, roundings = slice(1, 1 + base.variables), base.size + base.degree + 16
+        radii = rounded_up(self.doubts + self._shaken(base) + TINY * (1 + self.sizes[..., :1]), 4)  # (B, n, 1+v, C)
         mass = Jet(base, self.sums[:, :, :1], radii[:, :, :1])
         polynomial = divide(Jet(base, self.sums[:, :, 1:], radii[:, :, 1:]), mass)  # (B, n, v)
         with np.errstate(all="ignore"):
@@ -113,10 +115,11 @@ class Moments:
             off = np.abs(self.pivot - polynomial.mid[..., 0]) + polynomial.rad[..., 0]
             rest = self.apart + off * self.heavy[..., None, -1]  # (B, n, v)
             rest += (by_degree[..., 1:] * self.heavy[:, :, None, -2:0:-1]).sum(axis=3)
-            least = (mass.mid[..., 0] - mass.rad[..., 0]) * (1 - 4 * ULP)  # (B, n, 1)
+            least = rounded_down(mass.mid[..., 0] - mass.rad[..., 0], 1)  # (B, n, 1)
             drift = (((np.abs(mass.mid) + mass.rad) * reach[:, None, None])[..., one].sum(axis=3)) / least
-            rest = np.where(least > 0, (rest + TINY) * np.exp(drift) / least, np.inf) * (1 + 1e-9) + TINY
-        polynomial.rad[..., 0] = polynomial.rad[..., 0] * (1 + slack) + rest
+            growth = exp_up(rounded_up(drift, base.variables + 4))
+            rest = rounded_up(np.where(least > 0, (rest + TINY) * growth / least, np.inf), roundings) + TINY
+        polynomial.rad[..., 0] = rounded_up(polynomial.rad[..., 0] + rest, 1)
         return Jet(base, polynomial.mid, polynomial.rad)
 
     def _shaken(self, base: Basis) -> Floats:
@@ -125,7 +128,8 @@ class Moments:
         moves[..., 0] = 0.0
         factors = rows_of(self.sizes + self.doubts, 3), rows_of(moves[:, :, None], 3)
         with np.errstate(all="ignore"):
-            return np.moveaxis(convolve(base, *factors, base.degree, base.degree), 0, -1) * (1 + 1e-9)
+            moved = convolve(base, *factors, base.degree, base.degree)
+        return np.moveaxis(rounded_up(moved, base.size + 2 * base.degree + 8), 0, -1)
 
 
 def _beside(first: Floats, others: Floats) -> Floats:

@@ -26,15 +26,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS, Format
+from ..arithmetic.rounding import grown
 from ..domain import Box
 from ..errors import ProofFailed
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import stock_size
 
 Floats = npt.NDArray[np.float64]
-
-STORED = 3
-"""Times that a number may be rounded as it is stored, at most."""
 
 
 def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
@@ -44,7 +42,7 @@ def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
     """
     arithmetic = FORMATS[network.dtype]
     ends = np.maximum(np.abs(domain.lo), np.abs(domain.hi)).reshape(network.shape_in)
-    size = _grown(ends, 1, arithmetic)  # (n, d)
+    size = grown(ends, 1, arithmetic)  # (n, d)
     with np.errstate(over="ignore", invalid="ignore"):
         _refuse(_Met("points", size), arithmetic, "the input")
         for number, layer in enumerate(network.dense().layers, start=1):
@@ -83,12 +81,6 @@ class _Met:
     """Are they stored, or only met in sums, which a kernel may add in a format with larger numbers?"""
 
 
-def _grown(size: Floats, roundings: int, arithmetic: Format) -> Floats:
-    """Absolute values of computed numbers, where exact ones are at most `size`."""
-    times = 1.01 * (roundings * arithmetic.unit + STORED * arithmetic.grain)
-    return size * (1 + times) + STORED * arithmetic.lost
-
-
 @singledispatch
 def _computed(layer: object, entry: _Entry) -> Iterator[_Met]:
     raise TypeError(f"no bound on the numbers of {type(layer).__name__}")
@@ -105,7 +97,7 @@ def _(layer: Affine, entry: _Entry) -> Iterator[_Met]:
         moved = left @ size  # (K, N, d)
         yield _Met("sums", moved)
         total, terms = (moved @ right).sum(axis=0), layer.left.size + layer.right.size  # (N, m)
-    yield _Met("sums", _grown(total + np.abs(layer.constant), terms + 1, entry.arithmetic))
+    yield _Met("sums", grown(total + np.abs(layer.constant), terms + 1, entry.arithmetic))
 
 
 @_computed.register
@@ -118,7 +110,7 @@ def _(layer: Attention, entry: _Entry) -> Iterator[_Met]:
     def projected(rows: Floats, weight: Floats, bias: Floats) -> Floats:
         """The largest over all rows, (H, m)."""
         sums = rows.max(axis=0) @ np.abs(weight) + np.abs(bias)
-        return _grown(sums, rows.shape[1] + 1, arithmetic)
+        return grown(sums, rows.shape[1] + 1, arithmetic)
 
     q = root * projected(entry.size, layer.query, layer.query_bias)  # (H, k)
     k = projected(tokens, layer.key, layer.key_bias)  # (H, k)
@@ -126,20 +118,18 @@ def _(layer: Attention, entry: _Entry) -> Iterator[_Met]:
     yield _Met("queries", q)
     yield _Met("keys", k)
     yield _Met("values", v)
-    scores = _grown((q * k).sum(axis=1), q.shape[1], arithmetic)  # (H,)
+    scores = grown((q * k).sum(axis=1), q.shape[1], arithmetic)  # (H,)
     yield _Met("scores", scores)
     yield _Met("differences of scores", 2 * scores, stored=False)
-    sums = _grown(len(tokens) * v, 2 * len(tokens), arithmetic)  # (H, v)
+    sums = grown(len(tokens) * v, 2 * len(tokens), arithmetic)  # (H, v)
     yield _Met("sums of weighted values", sums, stored=False)
-    averages = _grown(v, 2 * len(tokens), arithmetic)
+    averages = grown(v, 2 * len(tokens), arithmetic)
     out = np.einsum("hv,hvo->o", averages, np.abs(layer.output)) + np.abs(layer.output_bias)
-    out = _grown(out, averages.size + 1, arithmetic) + (
-        entry.size if layer.residual else np.zeros((len(entry.size), 1))
-    )
-    yield _Met("outputs", _grown(out, 1, arithmetic))
+    out = grown(out, averages.size + 1, arithmetic) + (entry.size if layer.residual else np.zeros((len(entry.size), 1)))
+    yield _Met("outputs", grown(out, 1, arithmetic))
 
 
 @_computed.register
 def _(layer: Softmax, entry: _Entry) -> Iterator[_Met]:
     yield _Met("differences", 2 * entry.size, stored=False)
-    yield _Met("weights", _grown(np.ones(entry.size.shape), 2 * layer.width, entry.arithmetic))
+    yield _Met("weights", grown(np.ones(entry.size.shape), 2 * layer.width, entry.arithmetic))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Jet
 from ..arithmetic.basis import Basis
-from ..arithmetic.directed import ULP
+from ..arithmetic.directed import LIBRARY_ULPS, rounded_up, sum_error
 from ..arithmetic.jets import TINY
 
 Floats = npt.NDArray[np.float64]
@@ -48,7 +48,7 @@ def _controls(base: Basis) -> Floats:
 def largest_value(base: Basis, coefficients: Floats) -> Floats:
     """Bound on `|Σ c_α τ^α|` over [-1, 1]^D for float coefficients (..., C); (...). O(C (M+1)^D) each."""
     total = np.abs(coefficients).sum(axis=-1)
-    slack = (base.size + 2 * base.variables + 8) * ULP * total
+    slack = sum_error(total, base.size + 2 * base.variables + 8)
     if (base.degree + 1) ** base.variables > MOST_CONTROLS:
         return total + slack
     with np.errstate(invalid="ignore", under="ignore"):
@@ -62,7 +62,8 @@ def reaches(base: Basis, radius: Floats) -> Floats:
     Fractions and exponents of r apart: a power of one axis may underflow while the product with another's does not.
     """
     fraction, exponent = (part[:, None, :] for part in np.frexp(radius))  # (B, 1, D)
-    powers = np.prod(fraction**base.exponents, axis=2) * (1 + 4 * base.degree * ULP)  # (B, C)
+    powers = np.prod(fraction**base.exponents, axis=2)  # (B, C)
+    powers = rounded_up(powers, (2 * LIBRARY_ULPS + 1) * base.variables)
     with np.errstate(under="ignore", over="ignore"):
         return np.ldexp(powers, (exponent * base.exponents).sum(axis=2)) + TINY
 
@@ -80,5 +81,5 @@ def recentred(at: Jet, reach: Floats) -> Jet:
             places = base.products[k]
             ways = base.choices[k].reshape(-1, *[1] * len(shape))
             rad[: len(places)] += ways * size[places] * reach[:, k].reshape(shape)
-        rad = rad * (1 + (4 * base.size + 8) * ULP) + TINY
+        rad = rounded_up(rad, 4 * base.size + 8) + TINY
     return Jet(base, at.mid, np.moveaxis(rad, 0, -1), at.degree)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet, join
 from ..arithmetic.basis import basis
-from ..arithmetic.directed import SMALLEST, ULP
+from ..arithmetic.directed import SMALLEST, rounded_up, sum_error
 from ..arithmetic.jet_functions import divide, exp, multiply
 from ..arithmetic.jets import TINY, variables
 from ..arithmetic.jets import join as join_jets
@@ -84,11 +84,11 @@ class TaylorBounds:
         last = base.degrees == base.degree  # (C,)
         mid, rad = np.where(last, around.mid, centre.mid), np.where(last, around.rad, centre.rad)  # (B, m, C)
         reach = reaches(base, boxes.radius)[:, None]  # (B, 1, C)
-        slack = 8 * (base.degree + base.size) * ULP
+        roundings = 8 * (base.degree + base.size)
         with np.errstate(invalid="ignore", over="ignore", under="ignore"):
             scaled = mid * reach
-            off = rad * reach + slack * np.abs(scaled) + TINY * np.abs(mid)  # reach is rounded up, by TINY at least
-            bound = largest_value(base, scaled) + off.sum(axis=2) * (1 + slack)  # (B, m)
+            off = rad * reach + sum_error(np.abs(scaled), roundings) + TINY * np.abs(mid)  # reach has TINY to spare
+            bound = largest_value(base, scaled) + rounded_up(off.sum(axis=2), roundings)  # (B, m)
             bound = bound + 4 * base.size * SMALLEST  # a few products for each coefficient may underflow
         bound = bound.max(axis=1)  # (B,)
         return np.where(np.isnan(bound), np.inf, bound)
@@ -170,10 +170,10 @@ def attend(
 
 def _with_tail(average: Jet, tail: Floats, bank: Bank) -> Jet:
     """Series (B, n, v) that hold whatever the tail (B, n) of dropped tokens does."""
-    share = tail[..., None, None] * (1 + 8 * ULP)  # (B, n, 1, 1)
-    rad = average.rad * (1 + 4 * ULP) + share * (np.abs(average.mid) + average.rad)
-    rad[..., 0] += share[..., 0] * np.maximum(np.abs(bank.highest), np.abs(bank.lowest)) * (1 + 4 * ULP)
-    return Jet(average.basis, average.mid, rad * (1 + 4 * ULP), average.degree)
+    share = tail[..., None, None]  # (B, n, 1, 1)
+    rad = average.rad + share * (np.abs(average.mid) + average.rad) + np.where(share > 0, SMALLEST, 0.0)
+    rad[..., 0] += share[..., 0] * np.maximum(np.abs(bank.highest), np.abs(bank.lowest))
+    return Jet(average.basis, average.mid, rounded_up(rad, 6), average.degree)
 
 
 class _Bench:
@@ -262,11 +262,11 @@ def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Floa
     """Coefficients of `(k_j - k̄)·q` up to the degree of the tokens, at least 1, and their radii; (B, n, T, .)."""
     q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
     known = q.basis.count(max(q.degree, 1))
-    slack = (view.relative.shape[3] + 6) * ULP
+    roundings = view.relative.shape[3] + 6
     mid, off = q.mid[..., :known], q.rad[..., :known]
-    rad = slack * (np.abs(view.relative) @ np.abs(mid)) + np.abs(view.relative) @ off * (1 + slack)
-    rad += view.key_radius @ (np.abs(mid) + off) * (1 + slack) + TINY
-    return view.relative @ mid, rad
+    rad = sum_error(np.abs(view.relative) @ np.abs(mid), roundings) + np.abs(view.relative) @ off
+    rad += view.key_radius @ (np.abs(mid) + off)
+    return view.relative @ mid, rounded_up(rad, roundings) + TINY
 
 
 def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, Jet]:
@@ -279,11 +279,11 @@ def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, J
     weights = exp(Jet(base, mid, rad, max(tokens.degree, 1)))  # (B, n, T)
     absent = ~np.broadcast_to(view.real, weights.shape)
     weights.mid[absent] = weights.rad[absent] = 0.0
-    slack = (view.values.shape[1] + 4) * ULP
+    roundings = view.values.shape[1] + 4
     across, spread = (np.swapaxes(part, 1, 2)[:, None] for part in (view.values, view.value_radius))  # (B, 1, v, T)
-    rad = np.abs(across) @ (weights.rad * (1 + slack) + slack * np.abs(weights.mid))
-    rad += spread @ (np.abs(weights.mid) + weights.rad) * (1 + slack) + TINY
-    return Jet(weights.basis, across @ weights.mid, rad), weights.sum(2)
+    rad = np.abs(across) @ (weights.rad + sum_error(np.abs(weights.mid), roundings))
+    rad += spread @ (np.abs(weights.mid) + weights.rad)
+    return Jet(weights.basis, across @ weights.mid, rounded_up(rad, roundings) + TINY), weights.sum(2)
 
 
 def _with_data(layer: Attention, head: int, view: _View, tokens: Jet, total: Jet, mass: Jet) -> tuple[Jet, Jet]:

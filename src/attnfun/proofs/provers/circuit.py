@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arithmetic.directed import ULP
+from ...arithmetic.directed import sum_error
 from ...arithmetic.forms import Forms
 from ...deadline import Deadline
 from ...network import Network
@@ -28,7 +28,7 @@ TRIALS = 257
 """Places at which a head is compared with its unit before the search."""
 MOST = 3000
 """Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
-NOISE = 20.0
+NOISE = 20
 """Differences below so many units in the last place of a bank's values are noise, of the proof as of the network."""
 ROOM = 1.1
 """A search aims at this multiple of the largest difference found."""
@@ -78,7 +78,7 @@ class _Matching:
         key = (claim.function, float(claim.domain.lo[0]), float(claim.domain.hi[0]), *stored(bank))
         if key not in self.found:
             largest = float(np.abs(bank.attention[0].values()).max())
-            goal = max(float(self.goals[unit]), ROOM * _misfit(bank, claim), NOISE * ULP * largest)
+            goal = max(float(self.goals[unit]), ROOM * _misfit(bank, claim), sum_error(largest, NOISE))
             outcome = boxes.search(claim, bank, goal, self.deadline, most=MOST)
             while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
                 goal = ROOM * outcome.found

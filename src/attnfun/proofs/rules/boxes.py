@@ -23,7 +23,7 @@ from uuid import uuid4
 import numpy as np
 
 from ...arithmetic import Interval, join
-from ...arithmetic.directed import ULP, above
+from ...arithmetic.directed import above, rounded_up, sum_up
 from ...arithmetic.formats import round_to
 from ...arithmetic.jets import variables
 from ...arithmetic.norms import norms_on_boxes, together
@@ -182,7 +182,7 @@ class Problem:
             exact, _ = self.encloser(rows.reshape(shape), focus, np.zeros(shape))
             own = exact.error[..., OWN].reshape(len(rows), -1).max(axis=1)  # (B,)
             errors = _smaller(np.stack([self._change(rows), own], axis=1), errors)
-        return region, narrowed, errors * (1 + 1e-9)
+        return region, narrowed, errors
 
     def _change(self, rows: Interval) -> Floats:
         """How much the target changes over boxes (B, D) when x moves as far as rounding moves it, (B,)."""
@@ -191,7 +191,7 @@ class Problem:
         try:
             slopes = self.target.jets(variables(rows, 1))  # (B, m)
             steepest = np.abs(slopes.mid[..., 1:]) + slopes.rad[..., 1:]  # (B, m, D)
-            by_slope = (steepest * self.encloser.moved(rows)[:, None]).sum(axis=2) * (1 + 1e-9)
+            by_slope = rounded_up((steepest * self.encloser.moved(rows)[:, None]).sum(axis=2), rows.shape[1] + 1)
             change = np.fmin(change, np.where(np.isnan(by_slope), np.inf, by_slope))
         except Unanswerable:
             pass
@@ -251,7 +251,7 @@ class Tally:
 
 def summed(parts: Floats) -> Floats:
     """Bounds on the error of the deployed network from its parts (B, 3), (B,)."""
-    return parts.sum(axis=1) * (1 + 4 * ULP)
+    return sum_up(parts, axis=1)
 
 
 def contributions(errors: Floats, boxes: Boxes, norm: float) -> Floats:

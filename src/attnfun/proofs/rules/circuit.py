@@ -31,7 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...arithmetic import Interval
-from ...arithmetic.directed import ULP
+from ...arithmetic.directed import rounded_up
 from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms
 from ...arithmetic.rounding import OWN, linear_error, with_sum
@@ -165,17 +165,18 @@ class _Walk:
         bank = _alone(layer, number, feature, self.arithmetic.name)
         unit = self.guide.unit(bank, form, self.circuit)
         shift, apart = argument_of(self.circuit, unit, form)
-        total = float(apart + off.sum())
+        total = rounded_up(float(apart + off.sum()), 2)
         if not np.isfinite(total):
             raise Unanswerable
         known = self.guide.known(bank, unit, range_claim(self.circuit.units[unit], shift, total))
         exact, rounded, deployed = (
-            self.circuit.units[unit].modulus(distance) for distance in (apart, apart + float(off[OWN]), total)
+            self.circuit.units[unit].modulus(distance)
+            for distance in (apart, rounded_up(apart + float(off[OWN]), 1), total)
         )
         atom = np.eye(1, len(self.circuit.frame.lo), 1 + self.circuit.inputs + unit)[0]
-        value = Forms(atom, np.array(known.distance + exact), self.circuit.frame)
+        value = Forms(atom, np.array(rounded_up(known.distance + exact, 1)), self.circuit.frame)
         own = max(rounded - exact, 0.0)
-        return value, np.array([max(deployed - exact - own, 0.0), own + known.rounding]) * (1 + 4 * ULP)
+        return value, rounded_up(np.array([max(deployed - exact - own, 0.0), own + known.rounding]), 4)
 
 
 def argument_of(circuit: Circuit, unit: int, form: Forms) -> tuple[float, float]:

@@ -15,11 +15,11 @@ interpolating heads; the parts `input` and `rounding` count it three times.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, nextafter
 
 import numpy as np
 import numpy.typing as npt
 
+from ...arithmetic.directed import above, below, rounded_up, sum_up
 from ...arithmetic.formats import FORMATS
 from ...domain import Box
 from ...network import Affine, Attention, Network
@@ -49,11 +49,11 @@ class OneFeature:
     def conclusion(self, head: Conclusion) -> Conclusion:
         """The bound for the sequence, from that for one feature."""
         parts = {
-            "construction": head.parts["construction"] + self.apart,
-            "input": 3 * float(self.off[0]),
-            "rounding": head.parts["rounding"] + 3 * float(self.off[1]),
+            "construction": rounded_up(head.parts["construction"] + self.apart, 1),
+            "input": rounded_up(3 * float(self.off[0]), 1),
+            "rounding": rounded_up(head.parts["rounding"] + 3 * float(self.off[1]), 2),
         }
-        bound = nextafter(sum(parts.values()) * (1 + 1e-12), inf)
+        bound = float(sum_up(np.array(list(parts.values()))))
         return Conclusion(bound, parts, True, whole(self.target))
 
 
@@ -75,8 +75,8 @@ def reduced(claim: Claim) -> OneFeature:
         raise Unanswerable  # constants must be exact
     g, off = state.forms[:, feature], state.error[:, feature]  # (n,), (n, 2)
     apart = float((g - target.linear_forms(maxima.frame)).size.max())
-    reach = off.sum(axis=1) * 1.01
-    domain = Box(float((g.range.lo - reach).min()), float((g.range.hi + reach).max()))
+    reach = sum_up(off, axis=1)
+    domain = Box(float(below(g.range.lo - reach).min()), float(above(g.range.hi + reach).max()))
     clip = Stage.affine(np.ones((1, 1)), np.zeros(1)).clipped(target.family.a, target.family.b)
     alone = Network((_lift(feature, row), _frozen(layer, constants)), 1, network.dtype)
     one = PiecewiseLinear([clip], domain, (), "clip")

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arithmetic import Interval
-from ...arithmetic.directed import ULP, above, below
+from ...arithmetic.directed import above, below, rounded_up, sum_error
 from ...domain import Box
 from ...errors import InputError, ProofFailed
 from ...network import Network
@@ -71,7 +71,7 @@ def concluded(claim: Claim, norm: float, errors: list[Floats], defined: list[boo
     _refuse_misfits(claim, norm)
     composed = claim.description["kind"] == Composed.kind
     rows = _through(claim, *errors) if composed else np.concatenate(errors)  # (m, 4)
-    largest = rows.max(axis=0) * (1 + 1e-12)
+    largest = rows.max(axis=0)
     parts = {name: float(part) for name, part in zip(PARTS, largest, strict=False)}
     return Conclusion(float(largest[-1]), parts, all(defined), whole(claim.imitated))
 
@@ -132,7 +132,8 @@ def errors_of(certificate: Certificate) -> Floats:
     claim = certificate.claim
     if claim.parts and claim.description["kind"] == Stacked.kind:
         return np.concatenate([errors_of(part) for part in claim.parts])
-    total = certificate.bound - certificate.allowance + 4 * ULP * certificate.bound  # fast evaluation is for the whole
+    bound = certificate.bound
+    total = bound - certificate.allowance + sum_error(bound, 4)  # fast evaluation is for the whole
     return _rows(claim, certificate.parts, total)
 
 
@@ -151,7 +152,7 @@ def reach_of(claim: Claim, off: Floats, within: Box | None = None) -> Interval:
     room = None
     if within is not None:
         low, high = within.lo.ravel() + off, within.hi.ravel() - off
-        margin = 4 * ULP * (np.abs(within.lo.ravel()) + np.abs(within.hi.ravel()) + off)
+        margin = sum_error(np.abs(within.lo.ravel()) + np.abs(within.hi.ravel()) + off, 4)
         room = Interval(low + margin, high - margin)
     range_ = range_of(claim.imitated, room)
     return Interval(below(range_.lo - off), above(range_.hi + off))
@@ -170,9 +171,9 @@ def _through(claim: Claim, own: Floats, errors: Floats) -> Floats:
     moved = np.stack([errors[:, 0], rounded, errors[:, -1]])  # (3, k)
     exact, by_rounding, deployed = modulus(outer.imitated, reach, moved)  # (m,) each
     by_rounding = np.maximum(by_rounding, exact)
-    construction, rounding = own[:, 0] + exact, own[:, 2] + by_rounding - exact
+    construction, rounding = own[:, 0] + exact, own[:, 2] + (by_rounding - exact)
     total = np.minimum(own[:, -1], own[:, 0] + own[:, 2]) + deployed
-    return np.stack([construction, np.maximum(deployed - by_rounding, 0.0), rounding, total], axis=1) * (1 + 1e-12)
+    return rounded_up(np.stack([construction, np.maximum(deployed - by_rounding, 0.0), rounding, total], axis=1), 3)
 
 
 def _inside(reach: Interval, domain: Box) -> bool:

@@ -17,13 +17,13 @@ Data: `axes` and `series`, a cover (`proof.Cover`); no leaf uses further series.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf, nextafter
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
-from ...arithmetic import Interval
-from ...arithmetic.directed import ULP
+from ...arithmetic import Interval, directed
+from ...arithmetic.directed import LIBRARY_ULPS, SMALLEST, rounded_up, sum_error
 from ...arithmetic.jets import variables
 from ...deadline import NEVER, Deadline
 from ...network import Affine, Attention, Network
@@ -47,8 +47,8 @@ def bound_by_planes(claim: Claim, proof: Proof, deadline: Deadline = NEVER) -> C
     planes = read_planes(claim.network)
     network = bound_by_structure(planes.on(target.domain), claim.network)
     distance = Distance.of(target, planes).largest(proof, deadline)
-    parts = {**network.parts, "construction": network.parts["construction"] + distance}
-    bound = nextafter((network.bound + distance) * (1 + 1e-12), inf)
+    parts = {**network.parts, "construction": rounded_up(network.parts["construction"] + distance, 1)}
+    bound = rounded_up(network.bound + distance, 1)
     return Conclusion(bound, parts, True, whole(target))
 
 
@@ -114,7 +114,7 @@ class Distance:
     def on(self, low: Floats, high: Floats) -> tuple[Floats, Floats, npt.NDArray[np.integer]]:
         """A bound for each box (B, D), the error at its centre, and the axis along which to halve it."""
         centre = low / 2 + high / 2
-        radius = np.maximum(high - centre, centre - low) * (1 + 2 * ULP)
+        radius = directed.above(np.maximum(high - centre, centre - low))
         point = self.target.jets(variables(Interval(centre), 1))
         whole = self.target.jets(variables(Interval(low, high), 2))
         size, base = low.shape[1], whole.basis
@@ -123,6 +123,7 @@ class Distance:
         second = slice(base.count(1), None)
         middle, spread = whole.mid[:, 0, second], whole.rad[:, 0, second]  # (B, C)
         powers = (radius[:, None] ** base.exponents[second]).prod(axis=2)  # (B, C)
+        powers = rounded_up(powers, (2 * LIBRARY_ULPS + 1) * size) + 16 * SMALLEST
         square = (base.exponents[second] == 2).any(axis=1)  # d_k² is not negative
         rises, falls = (
             (np.where(square, np.maximum(sign * middle + spread, 0.0), np.abs(middle) + spread) * powers).sum(axis=1)
@@ -138,8 +139,9 @@ class Distance:
         for planes, starts in (self.plus, self.minus):
             reach = np.maximum(np.abs(low), np.abs(high))
             sizes = sizes + 2 * (reach @ np.abs(planes).T + np.abs(starts)).max(axis=1)
-        slack = (4 * size + 16) * ULP * sizes + off
-        bound = (np.maximum(above + rises, below + falls) + slack) * (1 + 1e-12)
+        slack = sum_error(sizes + rises + falls + off, 4 * size + powers.shape[1] + 16) + off
+        slack = slack + powers.shape[1] * SMALLEST
+        bound = rounded_up(np.maximum(above + rises, below + falls) + slack, 2)
         bends = np.abs(middle) + spread
         along = np.stack([(bends * powers * (base.exponents[second, k] > 0)).sum(axis=1) for k in range(size)], axis=1)
         along = along + np.abs(slope - A[p] + C[q]) * radius

@@ -20,16 +20,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import singledispatch
-from math import inf, nextafter
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
 from ...arithmetic import Interval
-from ...arithmetic.directed import dot_up, rounded_up, sum_error
+from ...arithmetic.directed import above, below, dot_up, rounded_up, sum_error, sum_up
 from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms, Frame, product_rounding
-from ...arithmetic.rounding import OWN, linear_error, score_error, with_sum
+from ...arithmetic.rounding import OWN, carried_error, linear_error, score_error, storage_error, with_sum
 from ...network import Affine, Attention, Network
 from ...network.layers import scaling_roundings, tokens_read
 from ...targets import Target, Unanswerable
@@ -56,7 +56,7 @@ class State:
     @property
     def size(self) -> Floats:
         """Largest absolute values in the deployed network, (n, d)."""
-        return self.forms.size + self.error.sum(axis=-1)
+        return rounded_up(self.forms.size + self.error.sum(axis=-1), 2)
 
 
 def bound_by_structure(target: Target, network: Network) -> Conclusion:
@@ -74,8 +74,8 @@ def compared(target: Target, state: State, outputs: Forms, *, defined: bool) -> 
     with np.errstate(over="ignore", invalid="ignore"):
         flat = Forms(state.forms.coefficients.reshape(target.outputs, -1), state.forms.slack.ravel(), outputs.frame)
         parts = np.concatenate([(flat - outputs).size[:, None], state.error.reshape(-1, 2)], axis=1)  # (m, 3)
-    parts = np.where(np.isnan(parts), inf, parts) * (1 + 1e-9)
-    bound = nextafter(float(parts.sum(axis=1).max()), inf)
+    parts = np.where(np.isnan(parts), inf, parts)
+    bound = float(sum_up(parts, axis=1).max())
     largest = {name: float(part) for name, part in zip(PARTS, parts.max(axis=0), strict=True)}
     return Conclusion(bound, largest, defined, whole(target))
 
@@ -89,7 +89,7 @@ def initial_state(maxima: Reference, network: Network) -> State:
     """The input itself."""
     arithmetic, shape = FORMATS[network.dtype], network.shape_in
     variables = Forms.exact(np.eye(maxima.inputs, len(maxima.frame.lo), 1), maxima.frame)  # (D,)
-    rounded = arithmetic.grain * variables.size + arithmetic.lost  # x in the dtype
+    rounded = storage_error(variables.size, arithmetic)  # x in the dtype
     forms = Forms(variables.coefficients.reshape(*shape, -1), np.zeros(shape), maxima.frame)
     flushed = np.full_like(rounded, arithmetic.tiny)  # where the network reads it
     return State(forms, np.stack([rounded, flushed], axis=-1).reshape(*shape, 2))
@@ -150,7 +150,7 @@ def _through(reading: Reading, inner: Forms, maxima: Reference) -> tuple[Forms, 
             zero = Forms.constants(np.zeros(1), maxima.frame)
             similar = maxima.like(Forms.join([zero, group.after(inner)]))
             form, off = form + similar.form.scaled(sign), off + similar.error
-    return Forms(form.coefficients, form.slack + off, maxima.frame), reading.rounding
+    return Forms(form.coefficients, rounded_up(form.slack + off, 3), maxima.frame), reading.rounding
 
 
 def _stacked(rows: list[list[Forms]]) -> Forms:
@@ -189,13 +189,13 @@ class _View:
     @classmethod
     def of(cls, state: State) -> _View:
         """Tell constants from variables; ranges hold for the network in real and in deployed arithmetic."""
-        forms, off = state.forms, state.error.sum(axis=-1)
+        forms, off = state.forms, sum_up(state.error, axis=-1)
         moves = forms.varies | (forms.slack > 0) | (off > 0)  # (n, d)
         constant = np.where(forms.varies, 0.0, forms.coefficients[..., 0])  # (n, d)
         rest = forms.coefficients.copy()
         rest[..., 0] -= constant  # that very float, or zero
         inner = Forms(rest, forms.slack, forms.frame)[moves]
-        frame = Frame.of(inner.range.lo - 1.01 * off[moves], inner.range.hi + 1.01 * off[moves])
+        frame = Frame.of(below(inner.range.lo - off[moves]), above(inner.range.hi + off[moves]))
         coefficients = np.zeros((*moves.shape, len(frame.lo)))
         coefficients[..., 0] = constant
         coefficients[(*np.nonzero(moves), np.arange(1, len(frame.lo)))] = 1.0
@@ -217,14 +217,15 @@ class _View:
         v = every.mapped(layer.value[head], layer.value_bias[head])  # (T, v)
         k_own = _own(size, layer.key[head], layer.key_bias[head], arithmetic)  # (T, k)
         v_own = _own(size, layer.value[head], layer.value_bias[head], arithmetic)  # (T, v)
-        v_moved = _carried(np.concatenate(errors), layer.value[head])  # (T, v, 2)
+        v_moved = carried_error(np.concatenate(errors), layer.value[head])  # (T, v, 2)
         scores, moved = _products(q, k, self.variable_error)  # (L, T), (L, T, 2)
         q_size, k_size = q.size + q_own, k.size + k_own
         scaling = scaling_roundings(layer)
         products, roundings = q_size @ k_size.T, (q_size > 0).astype(np.float64) @ (k_size > 0).T  # (L, T)
-        own = q_own @ k_size.T + q_size @ k_own.T  # (L, T)
+        own = dot_up(q_own, k_size.T) + dot_up(q_size, k_own.T)  # (L, T)
         features = q_size.sum(axis=1)[:, None] + k_size.sum(axis=1)  # (L, T)
         own = own + score_error(roundings * products, products, scores.size, own, features, scaling, arithmetic)
+        own = rounded_up(own, 4)
         return [
             Keys(scores[row], v, own[row], v_own, moved[row], v_moved, self.variable_error, self.noise)
             for row in range(len(queries))
@@ -234,11 +235,6 @@ class _View:
 def _own(size: Floats, weight: Floats, bias: Floats, arithmetic: Format) -> Floats:
     """Rounding of a projection itself, (T, d) -> (T, m)."""
     return linear_error(np.zeros((*size.shape, 2)), size, weight, bias, arithmetic)[..., OWN]
-
-
-def _carried(error: Floats, weight: Floats) -> Floats:
-    """Errors through a projection, (T, d, 2) -> (T, m, 2)."""
-    return np.einsum("tdp,dm->tmp", error, np.abs(weight))
 
 
 def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
@@ -262,4 +258,4 @@ def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
     slack = dot_up(q.slack, k.terms.T) + dot_up(q.terms, k.slack.T) + dot_up(q_bend, k_bend.T)
     slack = rounded_up(slack + product_rounding(q0, k0.T) + dot_up(rounded_up(rounding, 2), sizes), 4)
     moved = np.einsum("lke,tk->lte", np.abs(q1) @ error, k_bend) + np.einsum("lk,tke->lte", q_bend, np.abs(k1) @ error)
-    return Forms(coefficients, slack, q.frame), moved
+    return Forms(coefficients, slack, q.frame), rounded_up(moved, q0.shape[1] + len(sizes) + 1)
