@@ -174,6 +174,34 @@ def test_whole_roots_are_exact(number, degree):
     assert found**degree <= number < (found + 1) ** degree
 
 
+HALF = np.array([1.0, 2.0**-53])  # adds up to 1.0 in every order
+ODD = 1 + 2.0**-52
+NEEDED = {
+    "sum_up": (lambda: directed.sum_up(HALF), 1 + Fraction(2) ** -53),
+    "dot_up": (lambda: directed.dot_up(HALF, np.ones(2)), 1 + Fraction(2) ** -53),
+    "norm_up": (lambda: directed.norm_up(np.array([1.0, 2.0**-27]), 0), 1 + Fraction(2) ** -56),
+    "times_up": (lambda: directed.times_up(ODD, ODD), Fraction(ODD) ** 2),
+    "quotient_up": (lambda: directed.quotient_up(1.0, 3.0), Fraction(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_without_rounding_up_there_is_no_bound(name, monkeypatch):
+    bound, exact = NEEDED[name]
+    assert Fraction(float(bound())) >= exact
+    monkeypatch.setattr(directed, "rounded_up", lambda value, roundings: value)
+    monkeypatch.setattr(directed, "above", lambda value: value)
+    assert Fraction(float(bound())) < exact
+
+
+@pytest.mark.parametrize("x", [0.0, 5e-324, 2.0**-1025, 1e-300, 0.1, np.exp(-1), 1.0, 40.0, 1e6, 1e300])
+def test_lamberts_function_lies_below_its_bound(x):
+    bound = directed.lambert_up(x)
+    with flint.ctx.workprec(2300):
+        assert flint.arb(bound) * flint.arb(bound).exp() >= flint.arb(x)
+    assert bound <= SMALLEST or bound * (1 - 1e-12) * np.exp(bound * (1 - 1e-12)) <= x
+
+
 def test_unknown_numbers_stay_unknown():
     lost = np.array([1.0, np.nan])
     for bound in (directed.sum_up(lost), directed.dot_up(lost, lost), directed.norm_up(lost, 0)):

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.formats import FORMATS, Format, round_to
-from attnfun.arithmetic.rounding import OWN, linear_error
+from attnfun.arithmetic.rounding import OWN, computed_weight, linear_error, storage_error
 from attnfun.constructions.heads import Head, assembled
 from attnfun.network import Attention, Network
-from attnfun.network.layers import scaling_roundings, stock_size
 from attnfun.network.network import rounded
+from attnfun.network.stock import stock_size
 from attnfun.proofs.enclosure import Encloser
 from attnfun.proofs.rewriting import with_banks
 from attnfun.proofs.rules.boxes import Problem
+from attnfun.proofs.scaling import scaling_roundings
 
 SINGLE = FORMATS["float32"]
 
@@ -265,3 +266,29 @@ def test_rounding_the_input_costs_what_the_target_changes():
     apart = af.compile("sin(60*x)", {"x": (-1, 0.9)}, 1e-3, dtype="float32", construction="spectral")  # 0.9 is rounded
     x = np.nextafter(0.9, [0.0, 1.0])[:1]
     assert abs(apart(x) - np.sin(60 * x))[0] <= apart.certificate.bound <= 1e-3
+
+
+@pytest.mark.parametrize("dtype", FORMATS)
+def test_numbers_move_by_no_more_than_storing_costs(dtype):
+    arithmetic = FORMATS[dtype]
+    rng = np.random.default_rng(0)
+    lowest = int(np.log2(arithmetic.tiny)) - 8
+    numbers = np.ldexp(rng.uniform(1, 2, 4000), rng.integers(lowest, 12, 4000))
+    ties = np.ldexp(1 + arithmetic.grain, np.arange(lowest, 12)) if dtype != "float64" else numbers
+    for points in (numbers, ties):
+        assert (np.abs(round_to(points, dtype) - points) <= storage_error(points, arithmetic)).all()
+    if dtype != "float64":
+        assert (np.abs(round_to(ties, dtype) - ties) > 0.9 * arithmetic.grain * ties).any()
+
+
+def test_far_tokens_weigh_no_more_in_float32_than_is_claimed():
+    """Scores that are far below another one, shifted by a maximum that may be larger still."""
+    rng = np.random.default_rng(1)
+    gaps, extra = rng.uniform(0, 80, 5000), rng.uniform(0, 5, 5000)
+    start = rng.uniform(-1e4, 1e4, 5000).astype(np.float32)
+    far = (start - gaps.astype(np.float32)).astype(np.float32)
+    gap = start.astype(np.float64) - far
+    top = (start + extra.astype(np.float32)).astype(np.float32)
+    weights = np.exp((far - top).astype(np.float32))
+    assert (weights <= computed_weight(gap)).all()
+    assert (1.2 * weights > computed_weight(gap)).any()

@@ -22,10 +22,10 @@ from .deadline import TIME_LIMIT, Deadline
 from .errors import InputError, ToleranceNotMet
 from .network import Network
 from .network.folding import folded
-from .network.layers import roundings_in
 from .pipeline import compile
 from .proofs import Certificate, Claim, Effort, certify
 from .proofs.overflow import refuse_overflow
+from .proofs.scaling import Hosted, roundings_in
 from .targets import Status
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _adopted(net: Compiled, layer: nn.MultiheadAttention) -> Network:
         f'Compile with dtype="{dtype_of(layer)}".',
     )
     network = folded(net.network)
-    return replace(network, layers=(replace(network.attention[0], scaling=roundings_in(layer.head_dim)),))
+    return replace(network, layers=(Hosted.within(network.attention[0], roundings_in(layer.head_dim)),))
 
 
 def _certified(net: Compiled, network: Network, eps: float | None, deadline: Deadline, head_size: int) -> Certificate:

@@ -12,7 +12,7 @@ is not known (NaN) stays so.
 
 from __future__ import annotations
 
-from math import exp, log1p
+from math import exp, inf, log1p, nextafter
 from typing import TypeVar
 
 import numpy as np
@@ -245,7 +245,7 @@ def lambert_up(x: float) -> float:
     for _ in range(50):
         w -= (w * exp(w) - x) / (exp(w) * (1 + w))
     while rounded_down(w * float(exp_down(np.array(w))), 1) < x:
-        w = rounded_up(w, 1)
+        w = nextafter(rounded_up(w, 1), inf)
     return w
 
 

@@ -4,57 +4,17 @@ Each feature carries a bound on its error in two parts: what rounding the input 
 operations cause. Sizes and weights are those of the box at hand, so the analysis is as local as the enclosure. u is
 the unit roundoff.
 
-**Sums**, in any order, fused or not [T 10.1].
-A sum is a tree; each node rounds the sum of two floats a and b and is off by at
-most `u |a + b|`, and by at most |a| and at most |b|, because b and a themselves are floats (ours). Call c of the terms
-*core*, any c, and let τ be the sum of the absolute values of the others and S that of all. Nodes that join two subtrees
-with core terms are at most c - 1 and cost at most u S each; a node that joins one with a subtree of other terms costs
-at most the latter's size, altogether τ; nodes among other terms cost at most N u τ. So the sum is off by at most
-`1.01 ((c - 1) u S + τ)`. Products cost u S once, if any of them is inexact; products with zero and with powers of two
-are exact, and a single rounding costs u times the result.
+- **Sums** in any order [T 10.1]: terms that are tiny beside the others cost at most their sizes, the *core* ones a
+  rounding of the whole each.
+- **Weights** [T 10.2]: computed unnormalised weights are the true ones times `e^{±η_j}`, `η_j = ζ_j + u' t_j`, where
+  ζ_j holds the errors of scores A_j and of exp, and t_j is how far a token is behind the largest score. (A_j: a score
+  is a sum of products; stock attention may scale queries and keys, which is exact for some sizes of heads. See
+  `score_error` and `network/stock.py`.)
+- **Averages** [T 10.2]: the sum of what weights, values and sums are off, with the names of that statement: D_j, Δ, Γ,
+  H, τ, τ̂, δ, δ', M, M', K, σ, π.
 
-**Attention.** Let the computed score of token j be off by at most A_j, up to a shift common to all tokens,
-`t_j = max s - s_j`, ε the error of exp, B the number of blocks of a streaming kernel. Exponents are differences of
-computed scores: `s_j - m` within a block and `m - m'` when a running maximum grows. Those of one token add up to t_j,
-so their rounding costs at most `u (t_j + 2Ā)` altogether, and the computed unnormalised weight is the true one times
-`e^{±η_j}` with
-
-    η_j <= ζ_j + u' t_j,     ζ_j = 1.01 (A_j + 2 (B + 1) u Ā + B ε) <= η,     u' = 1.01 u,
-
-η the same with Ā, the largest A_j, in place of A_j. (A_j: a score is a sum of products; stock attention may scale
-queries and keys, which is exact for some sizes of heads, `network.layers.stock_size`. See `score_error`.)
-
-**Lemma** [T 10.2]. Let w be the true weights of the tokens in play, y their average and `D_j >= |v_j - y|`. If their
-computed unnormalised weights are the true ones times `e^{θ_j}` with |θ_j| <= η_j, the average ŷ under the computed
-weights ŵ is off by at most `Σ_j w_j (e^{η_j} - 1) D_j / r`, and `Σ_j ŵ_j D_j <= Σ_j w_j e^{η_j} D_j / r`, for any
-`0 < r <= Σ_j w_j e^{-η_j}`.
-
-*Proof.* `ŷ - y = Σ_j w_j e^{θ_j} (v_j - y) / Σ_j w_j e^{θ_j}`. The denominator is at least r, and in the numerator
-`e^{θ_j}` may be replaced by `e^{θ_j} - 1`, because `Σ_j w_j (v_j - y) = 0`; `ŵ_j <= w_j e^{η_j} / r`. ∎
-
-`r = e^{-H}` will do for any H of at least the average `Σ_j w_j η_j`, because e^{-x} is convex. Let Δ be the largest
-average of D over the tokens in play and Γ that of `(e^{η_j} - 1) D_j` (heavy tokens count most, and their scores are
-the smaller ones). Under the computed weights, D then averages to at most
-
-    Δ̂ = min((Δ + Γ) / r, osc).
-
-Tokens no longer in play take a share of at most τ of the real average and τ̂ of the computed one (`heads.py`), so they
-add at most (τ + τ̂) osc. Values are computed themselves: those in play are off by at most δ, all others by δ'. So the
-average of |v̂_j| over the tokens in play is at most `M = |y| + Δ̂ + δ`, over all at most `M' = M + min(τ̂, 1) (osc + δ')`.
-Of the tokens in play, K are core to the sums and the others have weights w_j with `Σ w_j e^{η_j} (2|y| + D_j) <= σ`
-and `Σ w_j e^{η_j} <= π`; they cost at most their sizes, `|v̂_j| + M'` each. The error is at most
-
-    Γ / r + (τ + τ̂) osc                                                                (weights)
-    + δ + min(τ̂, 1) δ'                                                                 (values)
-    + 1.01 (2K + 2B + 1) u M + 1.02 (σ + 2 π (M' - |y|)) / r                             (sums in play)
-    + min(2.1 τ̂, 2.02 N u) (M' + osc + δ')                                             (sums over the others)
-    + 2N tiny (1 + M' + osc + δ')                                                       (underflow),
-
-where 2K + 2B + 1 are one rounding of products and K - 1 sums above, K - 1 sums below, a reciprocal and a product with
-it, two products for each further block, and two to spare. All tokens in play may be core, too. The first line is never
-more than osc.
-
-**Hypotheses.** No number overflows (`overflow.py`), `N u <= 0.005`, and what `Format.assumption` says.
+Every function here returns an upper bound as it is computed in float64: sums and products are rounded up by the number
+of their roundings [T 9.9], or have a part of the factor 1.01 to spare.
 
 **Stored results** [T 10.5]. Where the format that is stored (unit s) is coarser than that of sums, each number that a
 kernel stores is off by at most s times its size, and by `lost` near zero, on top:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ..errors import MissingExtra
 from ..network import Affine, Attention, Network, Softmax
-from ..network.layers import stock_heads, stock_size
+from ..network.stock import stock_heads, stock_size
 from .dense import Planned, check_size, describe, mixing, planned
 
 try:

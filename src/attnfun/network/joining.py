@@ -6,7 +6,7 @@ one runs, the input and the results so far are *carried*, as further features of
 **Carried features are exact.** An affine map multiplies them by one and adds zeros; attention does not read them (zero
 weights) and adds zero to them. The features that a layer works on meet nothing but products with zero: in any summation
 order, in any arithmetic, a part computes what it computes alone, so its certificate holds where it stands. The size of
-the heads, by whose root stock attention divides scores, stays as exact as it was (`layers.stock_size`).
+the heads, by whose root stock attention divides scores, stays as exact as it was (`stock.stock_size`).
 
 An attention layer without residual connection gets one and writes into fresh features that are zero:
 

@@ -162,8 +162,6 @@ class Attention(_Heads):
     memory: Floats  # (M, e)
     attends_data: bool = False
     residual: bool = False
-    scaling: int = 0
-    """Roundings that scaling may add to a score, where the layer lives in attention whose heads have another size."""
 
     def __post_init__(self) -> None:
         _freeze(self)
@@ -347,47 +345,3 @@ def tokens_read(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
 
 
 LAYERS: dict[str, type[Layer]] = {layer.kind: layer for layer in (Affine, Attention, FactoredAttention, Softmax)}
-
-
-EXACT = 16
-"""Features of a head for which stock attention scales exactly."""
-MOST_FEATURES = 1024
-"""Features of stock attention that are not exceeded only for that."""
-
-
-def stock_size(layer: Attention) -> int:
-    """Features of one head of stock multi-head attention that holds the layer's keys and values.
-
-    Stock attention divides scores by the root of this size s, some kernels after multiplying queries and keys by
-    `s^(-1/4)` each. For s = 1 and s = 16 both are exact; any other power of four makes the first exact. Which it is
-    depends on nothing but the heads, so a layer scales no less exactly where it carries further features. (Heads of one
-    feature become heads of 16 where few of them would have to hold many features.)
-    """
-    size = 1
-    while size < max(layer.key.shape[2], layer.value.shape[2]):
-        size *= 4
-    narrow = size > 1 or layer.heads < max(layer.width_in, layer.width_out)
-    return EXACT if narrow and size <= EXACT and layer.heads * EXACT <= MOST_FEATURES else size
-
-
-def stock_heads(layer: Attention) -> int:
-    """Heads of that size that also hold the layer's inputs and outputs; those beyond the layer's own are silent."""
-    return max(layer.heads, -(-max(layer.width_in, layer.width_out) // stock_size(layer)))
-
-
-def scaling_roundings(layer: Attention) -> int:
-    """Roundings that stock attention may add to a score by scaling queries and keys, two each where it is not exact."""
-    return max(layer.scaling, 0 if stock_size(layer) in (1, EXACT) else 4)
-
-
-def roundings_in(size: int) -> int:
-    """The same for heads of any size s, whose query weights hold √s times what they should hold.
-
-    A power of four has an exact root, so that only `s^(-1/4)` is rounded, as above. Else √s is, and the weight with it,
-    and a product with a weight that is no longer a power of two: three roundings. Then 1/√s (two more, which a square
-    root halves), its square root and a product with it, on either side: three each. In coarse arithmetic the factors
-    are float64 and count less.
-    """
-    if size in (1, EXACT):
-        return 0
-    return 4 if size & (size - 1) == 0 and size.bit_length() % 2 else 9

@@ -46,10 +46,9 @@ so it moves by at most dv, and 2δ where the values are off the fan's by δ. The
 `λ W + δ + 4λε` of φ there, the real one within `λ W + δ` of φ here: altogether `dv + 2δ` beside the two distances.
 
 Tokens that belong to no fan must be *mute*: scores surely below that of some token l by g_j > 0 give them at most
-`Σ e^{-g_j}` of the weight. Exponents are differences of computed scores from their maximum, which is at least that of
-l, and rounding a difference is relative; so the computed weight is at most `1.05 e^{-0.999 (g_j - A_j - A_l)}`, A the
-errors of these two scores, however large those of others are. Tokens with equal scores and values are one token whose
-score is larger by the logarithm of their number.
+`Σ e^{-g_j}` of the weight. Their computed weight is at most `1.05 e^{-0.999 (g_j - A_j - A_l)}` [T 10.2], A the errors
+of these two scores. Tokens with equal scores and values are one token whose score is larger by the logarithm of their
+number.
 """
 
 from __future__ import annotations

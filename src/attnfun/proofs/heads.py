@@ -37,6 +37,7 @@ from ..arithmetic.directed import SMALLEST, above, exp_up, expm1_up, rounded_up,
 from ..arithmetic.formats import Format
 from ..arithmetic.rounding import (
     INPUT,
+    MOST_DOUBT,
     OWN,
     ROUNDINGS,
     Column,
@@ -49,10 +50,11 @@ from ..arithmetic.rounding import (
     with_sum,
 )
 from ..network import Attention
-from ..network.layers import scaling_roundings, selects
+from ..network.layers import selects
 from ..network.reference import softmax
 from .mixture import exponentials, largest_average
 from .ragged import Integers, Ragged
+from .scaling import scaling_roundings
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

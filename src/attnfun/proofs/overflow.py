@@ -30,7 +30,7 @@ from ..arithmetic.rounding import grown
 from ..domain import Box
 from ..errors import ProofFailed
 from ..network import Affine, Attention, Network, Softmax
-from ..network.layers import stock_size
+from ..network.stock import stock_size
 
 Floats = npt.NDArray[np.float64]
 

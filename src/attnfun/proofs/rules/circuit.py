@@ -24,7 +24,7 @@ distance large, never the bound wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, Protocol
 
@@ -37,12 +37,12 @@ from ...arithmetic.forms import Forms
 from ...arithmetic.rounding import OWN, linear_error, with_sum
 from ...deadline import NEVER, Deadline
 from ...network import Attention, Network
-from ...network.layers import scaling_roundings
 from ...targets import Target, Unanswerable
 from ...targets.circuits import Circuit, Unit
 from ...targets.composites import Composite, OneVariable
 from ..claim import Claim
 from ..proof import Conclusion, Floats, Integers, Proof, refuse_proof
+from ..scaling import Hosted, scaling_roundings
 from .structure import State, compared, follow, initial_state
 
 NAME = "circuit"
@@ -211,7 +211,7 @@ def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:
         output=np.ones((1, 1, 1)),
         memory=layer.memory[:, used],
     )
-    return Network((replace(head, scaling=scaling_roundings(layer)),), 1, dtype)
+    return Network((Hosted.within(head, scaling_roundings(layer)),), 1, dtype)
 
 
 def stored(bank: Network) -> list[Any]:

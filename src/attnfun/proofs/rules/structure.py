@@ -31,13 +31,14 @@ from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms, Frame, product_rounding
 from ...arithmetic.rounding import OWN, carried_error, linear_error, score_error, storage_error, with_sum
 from ...network import Affine, Attention, Network
-from ...network.layers import scaling_roundings, tokens_read
+from ...network.layers import tokens_read
 from ...targets import Target, Unanswerable
 from ...targets.maxima import Reference
 from ..enclosure import push
 from ..fans import Keys, Reading, read
 from ..heads import Region
 from ..proof import PARTS, Conclusion
+from ..scaling import scaling_roundings
 
 Floats = npt.NDArray[np.float64]
 
