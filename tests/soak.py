@@ -163,7 +163,7 @@ def record(number: int, result: Result) -> dict[str, Any]:
     case, net, verdict = result.case, result.net, result.verdict
     noted: dict[str, Any] = {"case": number, "seconds": round(result.seconds, 3), "counts": {}}
     if result.failure:
-        noted["failure"] = f"case {number}: {result.failure}\n    {case}"
+        noted["failure"] = f"case {number}: {result.failure}\n    {case}".replace(f"{RESULTS.parents[1]}/", "")
     if result.refusal:
         noted["counts"]["refusal"] = [result.refusal]
     if net is not None:

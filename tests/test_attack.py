@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
-from math import inf
+from math import comb, inf
 
 import numpy as np
 import pytest
 from flint import arb, fmpq
 
 import attnfun as af
-from attack import attack, breakpoints, norm_from_below
+from attack import attack, breakpoints, least_mean, norm_as_deployed, norm_from_below
 from attnfun.constructions import REGISTRY
 from attnfun.targets.operations import OPERATIONS
 from balls import BallNetwork, Formula, ball, exact, in_floats, precision
@@ -135,6 +135,28 @@ def test_norms_far_from_one_are_measured():
     net = af.compile("1e-33*sin(3*x/1e60)", {"x": (0, 1e60)}, options={"tokens": 5}, norm=10, construction="grid")
     lower = replace(net, certificate=replace(net.certificate, bound=1e-30))
     assert norm_from_below(lower, Formula("1e-33*sin(3*x/1e60)", ["x"])).beaten
+
+
+def test_a_sampled_mean_is_too_large_as_rarely_as_it_says():
+    """Of coins, in all cases: the chance of a number of heads whose lower bound is above the truth."""
+    for count, chance, doubt in ((20, 0.3, 1e-2), (200, 0.02, 1e-3), (50, 0.7, 1e-4)):
+        heads = [k for k in range(count + 1) if least_mean(k / count, count, doubt) > chance]
+        assert heads  # it says something
+        assert sum(comb(count, k) * chance**k * (1 - chance) ** (count - k) for k in heads) <= doubt
+    assert least_mean(0.0, 10, 1e-3) == 0.0
+    assert least_mean(1.0, 10**6, 1e-3) > 0.9999
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("p", [1, 2, 10])
+def test_norms_are_measured_as_the_network_runs(p, dtype):
+    """A sampled norm is not beaten by another sample; less than a third of it is."""
+    small = {"construction": "grid", "options": {"tokens": 24}}
+    net = af.compile("sin(3*x)", LINE, norm=p, dtype=dtype, proof=False, **small)
+    truth, sampled = Formula("sin(3*x)", ["x"]), net.certificate.bound
+    for share, beaten in ((1.0, False), (0.3, True)):
+        lower = replace(net, certificate=replace(net.certificate, bound=share * sampled))
+        assert norm_as_deployed(lower, truth, 800).beaten == beaten
 
 
 # ---------------------------------------------------------------- no certificate is
