@@ -168,7 +168,7 @@ class Certificate:
             goal = self.bound - self.allowance + sum_error(self.bound, 8)
             proof = self.status is not Status.ESTIMATED
             again = certify(claim, goal, norm=self.norm, proof=proof, seed=self.seed, effort=effort)
-        again = again.allowing(self.allowance)
+            again = again.allowing(self.allowance)
         weaker = Status.weakest([again.status, self.status]) is not self.status
         if again.bound > restated(self.bound) or weaker or set(again.assumptions) - set(self.assumptions):
             effort.deadline.check("the proof")
