@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
+from math import inf
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 import attnfun as af
 from attnfun.arithmetic import Interval, directed, jets
+from attnfun.arithmetic.formats import FORMATS
 from attnfun.backends.torch import to_torch
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
@@ -33,6 +35,7 @@ from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
 from proving import bound_by
 from test_circuits import error_along_y, with_other_factors
+from test_overflow import ROUTES
 from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.proofs.certify")
@@ -159,6 +162,31 @@ def test_overflow_is_refused(monkeypatch):
     assert bound_error(target, loud, None, most=100).bound < 2.0**127
     monkeypatch.setattr(overflow, "_refuse", lambda met, arithmetic, where: None)
     refuse_overflow(loud, net.domain)
+
+
+@pytest.mark.parametrize("route", sorted(set(ROUTES) - {"ridges"}))
+def test_overflow_is_refused_on_every_route(route, monkeypatch):
+    """In a format with small numbers nothing is proved, nor checked again; without the refusals it is."""
+    target, how = ROUTES[route]
+    net = af.compile(target, {"x": (-1, 1)}, **how)
+    certificate = (net + 0.5 * net if route == "parts" else net).certificate
+    claim, norm = certificate.claim, certificate.norm
+    prove = partial(certifying.combine, claim) if route == "parts" else partial(certify, claim, None, norm=norm)
+    monkeypatch.setitem(FORMATS, "float64", replace(FORMATS["float64"], largest=1.0))
+    for guard, proved in ((certifying, prove), (rules, certificate.recheck)):
+        with pytest.raises(af.ProofFailed, match="overflow"):
+            proved()
+        monkeypatch.setattr(guard, "refuse_overflow", lambda *arguments: None)
+        assert proved().proved
+
+
+def test_nothing_infinite_is_proved(monkeypatch):
+    claim = false_proofs(monkeypatch, bound=inf, parts={"construction": inf, "input": 0.0, "rounding": 0.0})
+    for place, guard in ((certifying, "_refuse_infinite"), (af.Certificate, "contradiction")):
+        with pytest.raises((af.ProofFailed, af.SoundnessError)):
+            certify(claim, 10.0)
+        monkeypatch.setattr(place, guard, lambda *arguments: "")
+    assert certify(claim, 10.0).headline == "error <= inf proved"
 
 
 def test_heads_are_told_apart_by_their_stored_weights(monkeypatch):
@@ -330,6 +358,28 @@ def test_the_comparison_of_functions_with_their_enclosures(monkeypatch):
     monkeypatch.setattr(callables, "refuse_disagreement", lambda *arguments: None)
     monkeypatch.setattr(callables, "refuse_other_series", lambda *arguments: None)
     assert status_of(random) is status_of(other) is af.Status.PROVED
+
+
+def test_whatever_a_function_raises_it_is_a_black_box(monkeypatch):
+    def unprepared(points):
+        return np.sin(points) if isinstance(points, np.ndarray) else 1 // 0
+
+    assert status_of(unprepared) is af.Status.ESTIMATED
+    monkeypatch.setattr(callables.PythonFunction, "_on", lambda function, argument: function.function(argument))
+    with pytest.raises(ZeroDivisionError):
+        status_of(unprepared)
+
+
+def test_settings_of_operations_that_are_not_known(monkeypatch):
+    class Weighted(torch.nn.Module):
+        def forward(self, x):
+            return torch.add(x, torch.relu(x), alpha=2)
+
+    assert status_of(Weighted()) is None
+    monkeypatch.setitem(relu_networks._KEYWORDS, "add", {"alpha"})
+    assert status_of(Weighted()) is None  # found by its values
+    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    assert status_of(Weighted()) is af.Status.PROVED
 
 
 def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):
