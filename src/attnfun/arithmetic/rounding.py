@@ -189,7 +189,8 @@ def computed_weight(gap: Floats) -> Floats:
 def sums_in_play(tokens: Floats | Integers, size: Floats | float, keys: int, arithmetic: Format) -> Floats:
     """Rounding of the sums of an average over so many core tokens, `1.01 (2K + 2B + 1) u M`."""
     blocks = ceil(keys / FLASH_BLOCK)
-    return MARGIN * arithmetic.unit * (2 * tokens + 2 * blocks + 1) * size
+    roundings = np.asarray(2 * tokens + 2 * blocks + 1, dtype=np.float64)
+    return MARGIN * arithmetic.unit * roundings * size
 
 
 def sums_elsewhere(tail: Floats, whole: Floats, farthest: Floats | float, keys: int, arithmetic: Format) -> Floats:

@@ -253,7 +253,7 @@ class _Keys:
         both = [self._doubts(np.where(present, part, 0.0), rest, behind, arithmetic) for part in (self.off, self.own)]
         doubts = [expm1_up(each.eta) for each in both]
         light_weights = np.where(core, 0.0, most_weight * (1 + doubts[0]))  # (B, n, T')
-        light_weights = light_weights + both[0].faint * FAINT
+        light_weights = light_weights + np.where(both[0].faint, FAINT, 0.0)
         averages = [largest_average(light, heavy, each.eta) for each in both]  # (B, n) each
         averages = [
             rounded_up(mean + each.faint.sum(axis=2) * FAINT, ROUNDINGS)
@@ -280,8 +280,9 @@ class _Keys:
             distances = apart, *(apart * doubt for doubt in doubts)
             spread, *draws = (rounded_up(largest_average(light, heavy, far), 4) for far in distances)
             drawn, drawn_own = (
-                np.where(each.lost, np.inf, rounded_up(draw + sum_up(each.faint * apart, axis=2) * FAINT, 4))
+                np.where(each.lost, np.inf, rounded_up(draw + sum_up(faint, axis=2) * FAINT, 4))
                 for draw, each in zip(draws, both, strict=True)
+                for faint in (np.where(each.faint, apart, 0.0),)  # (B, n, T')
             )
             size = np.maximum(np.abs(lower), np.abs(upper))
             lightest = rounded_up(sum_up(light_weights * (2 * size[..., None] + apart), axis=2), 6)
