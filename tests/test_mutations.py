@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 import pytest
 import torch
+from onnx import helper
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -36,6 +37,7 @@ from attnfun.targets import Expression, as_target, callables, evaluations, relu_
 from proving import bound_by
 from test_circuits import error_along_y, with_other_factors
 from test_overflow import ROUTES
+from test_relu_networks import onnx_file
 from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.proofs.certify")
@@ -342,10 +344,10 @@ class Shared(np.ndarray):
         return self
 
 
-def status_of(function) -> af.Status | None:
-    """None if the function is refused."""
+def status_of(target, domain=(1, 2)) -> af.Status | None:
+    """None if the target is refused."""
     try:
-        return as_target(function, as_box((1, 2))).status
+        return as_target(target, as_box(domain)).status
     except af.InputError:
         return None
 
@@ -380,6 +382,22 @@ def test_settings_of_operations_that_are_not_known(monkeypatch):
     assert status_of(Weighted()) is None  # found by its values
     monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
     assert status_of(Weighted()) is af.Status.PROVED
+
+
+@pytest.mark.parametrize(
+    ("operation", "settings"), [("Gemm", {"alpha": 2.0}), ("Gemm", {"beta": 0.5}), ("LeakyRelu", {"alpha": 0.3})]
+)
+def test_settings_of_nodes_in_onnx_files(operation, settings, monkeypatch, tmp_path):
+    """A reader that forgets the settings of a node is found by its values; without that, another function is proved."""
+    weights = {"W": np.array([[-1.5]]), "b": np.array([0.5])} if operation == "Gemm" else {}
+    path = onnx_file(tmp_path / "f.onnx", [helper.make_node(operation, ["x", *weights], ["y"], **settings)], weights)
+    read, known = relu_networks._ONNX[operation], operation != "Gemm"
+    box = [(-2, -1)]
+    assert (status_of(path, box) is not None) == known
+    monkeypatch.setitem(relu_networks._ONNX, operation, lambda graph, arguments, _: read(graph, arguments, {}))
+    assert status_of(path, box) is None
+    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    assert status_of(path, box) is af.Status.PROVED
 
 
 def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):
