@@ -225,6 +225,7 @@ BELIEVED = {
     "a negative norm": {"certificate__norm": -1},
     "an error larger than the bound": {"certificate__largest_error_found": 100.0},
     "a part that is missing": {"certificate__parts": {"construction": 0.5}},
+    "more random points than points": {"certificate__effort__points": 5},
     "a small bound alone": {"certificate__bound": 1e-9},
 }
 

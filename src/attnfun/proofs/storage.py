@@ -182,6 +182,10 @@ def _certificate(given: Fields, claim: Claim) -> Certificate:
     effort, estimated = given.inner("effort"), stated is Status.ESTIMATED
     older = "random" not in effort
     counts = {name: effort.whole(name) for name in ("boxes", "points", "random")[: 2 if older else 3]}
+    if counts.get("random", 0) > counts["points"]:
+        raise FileFormatError(
+            f"the field {effort.place}.random must be at most that of all points", got=counts["random"]
+        )
     undeclared = stated is Status.CONDITIONAL and known is Status.PROVED and not older
     status = Status.weakest([stated, Status.CONDITIONAL]) if older else stated
     certificate = Certificate(
