@@ -93,8 +93,7 @@ def certify(
         found = _search(target, claim, norm, seed, effort.deadline)
         hopeless = isinf(norm) and eps is not None and found.error > eps
         try:
-            goal = None if eps is None else eps * (1 - SLACK)
-            outcome = None if hopeless or not proof else _prove(target, claim, goal, norm, effort, found.error)
+            outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
             _refuse_infinite(target, outcome, eps, effort.deadline)
         except TimeLimitReached as late:
             late.estimate = _issued(claim, target, None, found, norm, seed)
@@ -240,6 +239,13 @@ def assumptions_of(
 def _prove(
     target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort, found: float
 ) -> Outcome | None:
+    """The best proof that was found, its bound as it is stated; None where the target cannot be enclosed."""
+    goal = None if eps is None else eps * (1 - SLACK)
+    outcome = _best(target, claim, goal, norm, effort, found)
+    return None if outcome is None else _enlarged(outcome, eps)
+
+
+def _best(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort, found: float) -> Outcome | None:
     """The network's structure, boxes, or None where the target cannot be enclosed."""
     if Status.ESTIMATED in (target.status, *(part.status for part in claim.parts)):
         return None
@@ -313,10 +319,19 @@ def _attempted(prover: Prover, claim: Claim, norm: float, goal: float | None, ef
 
 
 def _checked(proof: Proof, claim: Claim, norm: float, effort: Effort) -> Conclusion:
-    """What the rule concludes, larger by SLACK."""
-    known = Checker(effort.deadline, effort.executor)(proof, claim, norm)
-    parts_ = {name: part * (1 + SLACK) for name, part in known.parts.items()}
-    return replace(known, bound=known.bound * (1 + SLACK), parts=parts_)
+    """What the rule concludes."""
+    return Checker(effort.deadline, effort.executor)(proof, claim, norm)
+
+
+def _enlarged(outcome: Outcome, eps: float | None) -> Outcome:
+    """A proof's bound as it is stated: larger by SLACK, but no tolerance is missed for that."""
+    bound = outcome.bound * (1 + SLACK)
+    if eps is not None and outcome.bound <= eps < bound:
+        bound = eps
+    if not 0 < outcome.bound < inf:
+        return outcome
+    larger = bound / outcome.bound
+    return replace(outcome, bound=bound, parts={name: part * larger for name, part in outcome.parts.items()})
 
 
 def _data_scores(network: Network) -> int:
