@@ -32,7 +32,8 @@ def rounding_cost(tokens: Tokens, points: Floats, weights: Floats, values: Float
     drawn = np.stack([(moved * far).sum(axis=1) for far in apart]).max(axis=0)  # (S,)
     size = np.abs(output).max(axis=1) + np.stack([(weights * far).sum(axis=1) for far in apart]).max(axis=0)
     sums = 0 if format_.store else 2 * (weights > unit).sum(axis=1)
-    return unit * (drawn + (sums + RESULT) * size)
+    with np.errstate(over="ignore"):  # what overflows is too much
+        return unit * (drawn + (sums + RESULT) * size)
 
 
 def _summed(tokens: Tokens, points: Floats, format_: Format) -> Floats:

@@ -140,7 +140,7 @@ class Waiting:
         axis = self.boxes.longest(extent)
         both = self.take(np.tile(np.arange(len(self)), 2))
         boxes = self.boxes.halves(axis, tree.cut(self.boxes.node, axis))
-        return replace(both, boxes=boxes, series=np.ones(len(boxes), dtype=bool))
+        return replace(both, boxes=boxes)
 
 
 def bounded(boxes: Boxes, problem: Problem, easy: float, series: Flags | None = None) -> Waiting:
@@ -296,7 +296,8 @@ def search(
             easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
             pieces = _pieces(waiting.take(now), tree, ledger.extent, easy)
             done, untouched = _in_chunks(problem, pieces, easy, executor, deadline)
-            tree.note(done.boxes.node, done.series)
+            for some in (done, untouched):
+                tree.note(some.boxes.node, some.series)
             ledger.look(done)
             waiting = Waiting.join([done, untouched, waiting.take(later)])
     except BaseException:
