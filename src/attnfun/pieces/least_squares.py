@@ -42,6 +42,7 @@ class Place(Protocol):
         ...
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a step that overflows is no improvement
 def least_squares(at: Callable[[Floats], Place], start: Floats, evaluations: int, deadline: Deadline = NEVER) -> Floats:
     """The best point (n,) met from `start` with so many evaluations of the residual; each O(m n²)."""
     point, place = start, at(start)
