@@ -14,6 +14,7 @@ import pytest
 import attnfun as af
 from attnfun.deadline import Deadline
 from attnfun.network import Network
+from attnfun.network.storage import write
 from attnfun.proofs import Claim, certify
 from attnfun.proofs.provers import boxes as prover
 from attnfun.proofs.provers.boxes import bound_error
@@ -143,6 +144,14 @@ def test_an_interrupted_proof_goes_on_where_it_was(tmp_path, compiled):
     assert after[0].boxes == rounds[-1]
     assert (again.bound, again.boxes, again.parts) == (whole.bound, whole.boxes, whole.parts)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_of_another_kind_is_not_read(tmp_path, compiled):
+    claim = compiled(CASES[1], construction="grid").certificate.claim
+    bound_error(claim.target, claim.network, 0.1, Deadline(0.0, 0.0), checkpoint=tmp_path)
+    (state,) = tmp_path.iterdir()
+    write(state, {"lo": np.zeros((1, 2))}, {"kind": "checkpoint"})
+    assert bound_error(claim.target, claim.network, 0.1, checkpoint=tmp_path).bound <= 0.1
 
 
 @pytest.mark.parametrize("p", [1, 2, 3.5])

@@ -12,8 +12,8 @@ from ..targets import Unanswerable
 from ..targets.base import digest
 from .rules.boxes import Problem
 
-STATE = 2
-"""What the numbers of a state mean; a state of another kind is not read. 2: L_p norms, not their p-th powers."""
+STATE = 3
+"""What the numbers of a state mean; a state of another kind is not read. 3: a cutting tree instead of boxes."""
 
 
 def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:

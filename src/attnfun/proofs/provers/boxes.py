@@ -408,11 +408,11 @@ class _Checkpoint:
         root = self.problem.root()
         tree = Growing(len(root))
         if self.path is not None and self.path.exists():
-            with suppress(FileFormatError):
+            with suppress(FileFormatError, KeyError):
                 named, _ = read(self.path)
-                tree = Growing.restored(named, len(root))
                 ledger.found, ledger.place = float(named["found"][0]), named["place"]
                 ledger.boxes = int(named["boxes"][0])
+                tree = Growing.restored(named, len(root))
         if tree.nodes == len(root):
             waiting = bounded(root, self.problem, 0.0)
             ledger.look(waiting)
