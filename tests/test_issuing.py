@@ -14,6 +14,7 @@ from flint import arb
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES
 from attnfun.deadline import Deadline
+from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
 from attnfun.network import Affine, Network
 from attnfun.proofs import certify, points
@@ -21,7 +22,9 @@ from attnfun.proofs.arb_jets import precision
 from attnfun.proofs.claim import EDGE_ASSUMPTION
 from attnfun.proofs.rules import parts
 from attnfun.proofs.search import network_rows
-from attnfun.targets import Expression
+from attnfun.targets import Expression, as_target
+from attnfun.targets.callables import Lipschitz
+from attnfun.targets.combined import Stacked
 
 certifying = import_module("attnfun.proofs.certify")
 
@@ -72,11 +75,70 @@ def test_a_traced_function_is_judged_too(monkeypatch):
         certify(claim, 10.0)
 
 
-def test_in_a_violated_declaration_the_point_is_named(monkeypatch):
+def test_a_declaration_that_no_value_contradicts_is_not_blamed(monkeypatch):
     claim = claim_about(np.sin, lipschitz=1.5)
     claiming(monkeypatch, shrunk)
-    with pytest.raises(af.InputError, match=r"Lipschitz with constant .* error of at least \S+ at x = .*lipschitz="):
+    with pytest.raises(af.SoundnessError, match=r"follows from what was declared.*at least \S+ at x = .*report"):
         certify(claim, 10.0)
+
+
+BLAMED = (
+    r"Lipschitz with constant .* at least \S+ at \w = .* and a slope of \S+ between \[\S+\] and \[.*larger lipschitz="
+)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-99, 1e99])
+def test_a_declaration_that_recorded_values_contradict_is_blamed(scale):
+    """Nearest neighbours agree with the constant and others do not; nobody can ask for more values."""
+    samples = scale * np.array([[-1.0], [-0.99], [0.99], [1.0]]), scale * np.array([[0.0], [0.0], [5.0], [5.0]])
+    target = Lipschitz(None, 1.0, af.Box([-scale], [scale], ("x",)), (), samples)
+    zero = Network((Affine.tokenwise(np.array([[0.0]]), np.array([0.0])),), 1)
+    with pytest.raises(af.InputError, match=BLAMED):
+        points.refuse_beaten(target, zero, 0.1 * scale, np.array([[0.0]]))
+
+
+def jumping(points):
+    """Not Lipschitz."""
+    return np.array([float(x > 0.3) for x in np.ravel(points)])
+
+
+@pytest.fixture
+def compared_late(monkeypatch):
+    """Values are compared with the declared constant when a point beats the bound, and not before."""
+    monkeypatch.setattr(Lipschitz, "_refuse_false_constant", lambda target: None)
+
+
+@pytest.mark.usefixtures("compared_late")
+def test_a_function_that_is_not_what_was_declared_is_blamed():
+    claim = claim_about(jumping, lipschitz=0.1)
+    with pytest.raises(af.InputError, match=BLAMED):
+        certify(claim, None)
+
+
+def spike(points):
+    """Not Lipschitz where random points hardly see it."""
+    return np.array([float(abs(x - 0.3) < 1e-6) for x in np.ravel(points)])
+
+
+@pytest.mark.usefixtures("compared_late")
+def test_a_declaration_about_a_part_is_blamed():
+    """A combination has values of a part where its own certificate has none."""
+    declared = af.compile(spike, {"u": (-1, 1)}, 0.5, lipschitz=0.1, construction="grid")
+    near = af.compile("0.3 + x/1e8", {"x": (-1, 1)}, 1e-9)
+    with pytest.raises(af.InputError, match=BLAMED):
+        declared(near)
+    with pytest.raises(af.InputError, match=BLAMED):
+        declared.restrict({"u": (0.3 - 1e-8, 0.3 + 1e-8)})
+
+
+@pytest.mark.usefixtures("compared_late")
+def test_a_declaration_about_one_of_several_outputs_is_blamed():
+    box = as_box({"x": (-1, 1)})
+    both = Stacked([as_target(WAVE, box), as_target(spike, box, lipschitz=0.1)], box)
+    both.values(np.array([[0.2], [0.3]]))
+    zeros = Network((Affine.tokenwise(np.zeros((1, 2)), np.zeros(2)),), 1)
+    with pytest.raises(af.InputError, match=BLAMED):
+        points.refuse_beaten(both, zeros, 0.9, np.array([[0.3]]))
 
 
 def test_combined_networks_are_judged(monkeypatch):

@@ -180,9 +180,18 @@ def test_the_point_where_a_function_is_not_finite_is_named():
         af.compile(lambda p: np.where(np.asarray(p[..., 0]) > 0.9, np.inf, 0.0), [(0, 1)] * 2, 0.1)
 
 
-def test_a_false_lipschitz_constant_is_found_out():
-    with pytest.raises(af.InputError, match=r"declared constant 0\.1"):
-        af.compile(lambda p: np.asarray(p[..., 0]) ** 2, [(0, 1)] * 2, 0.1, lipschitz=0.1)
+@pytest.mark.parametrize("size", [1.0, 1e-200])
+def test_a_false_lipschitz_constant_is_found_out(size):
+    with pytest.raises(af.InputError, match=r"declared constant \S+; got a slope of"):
+        af.compile(lambda p: size * np.asarray(p[..., 0]) ** 2, [(0, 1)] * 2, 0.1 * size, lipschitz=0.1 * size)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-200, 1e200])
+def test_rounded_values_do_not_contradict_a_lipschitz_constant(size):
+    target = as_target(lambda p: size * (np.asarray(p) / 3 + 7), as_box((0, 1)), lipschitz=size / 3)
+    target.values(np.cumsum(np.geomspace(1e-12, 0.1, 100))[:, None])
+    target.enclose(Interval([[0.5]]))
+    assert target.contradiction(np.array([0.5])) == ""
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, "3"])

@@ -34,21 +34,24 @@ Floats = npt.NDArray[np.float64]
 def refuse_beaten(target: Target, network: Network, bound: float, rows: Floats) -> float:
     """The largest error that points (P, D) of the domain surely have; an error if it is larger than the bound.
 
-    For a target with a declaration it is the declaration that is named: enclosures are made of it.
+    It is the user's if recorded values, or those at the point, contradict what was declared; otherwise attnfun's.
     """
     errors = least_errors(target, network, rows)  # (P,)
     found = float(errors.max(initial=0.0))
     if not found > bound:
         return found
-    place = _spelled(rows[int(np.argmax(errors))], target.domain)
-    if target.status is Status.CONDITIONAL:
+    worst = int(np.argmax(errors))
+    place = _spelled(rows[worst], target.domain)
+    if contradiction := target.contradiction(rows[worst]):
         raise InputError(
             f"what was declared must be true: {'; '.join(target.assumptions)}. It gives a bound of {bound:.6g}",
-            got=f"an error of at least {found:.6g} at {place}",
-            remedy="Correct the declaration, for example by a larger lipschitz=. If it is true, please report this.",
+            got=f"an error of at least {found:.6g} at {place}, and {contradiction}",
+            remedy="Declare a larger lipschitz=.",
         )
+    declared = target.status is Status.CONDITIONAL
+    reason = "follows from what was declared, which no value contradicts," if declared else "was proved"
     raise SoundnessError(
-        f"the bound {bound:.17g} was proved but does not hold", got=f"an error of at least {found:.17g} at {place}"
+        f"the bound {bound:.17g} {reason} but does not hold", got=f"an error of at least {found:.17g} at {place}"
     )
 
 

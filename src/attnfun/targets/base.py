@@ -159,6 +159,13 @@ class Target(ABC):
         """A map on sequences that treats every token alike, as a map on one token; or Unanswerable."""
         raise Unanswerable
 
+    def contradiction(self, point: Floats) -> str:
+        """What values, recorded or at a point (D,), say against a declaration; nothing if they agree with it, in words.
+
+        A bound that follows from the declaration, and that the values at the point beat, has such a reason.
+        """
+        return ""
+
     def arrays(self) -> dict[str, Floats]:
         """Arrays that are saved with the description, by name."""
         return {}

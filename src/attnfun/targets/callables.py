@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet, Truth, Untraceable, as_interval
 from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
     from .parser import Program
 
 Function = Callable[[Any], Any]
+Indices = npt.NDArray[np.intp]
 
 _PROBES = 3
+VALUE_ERROR = 1e-12
+"""The fraction of the largest value up to which values may be rounded."""
 
 
 class PythonFunction:
@@ -367,21 +371,45 @@ class Lipschitz(Target):
         """What enclosures are made of; the function itself stays where it is called."""
         return {**super().__getstate__(), "function": None, "ask": None, "_tree": None}
 
+    def contradiction(self, point: Floats) -> str:
+        """Two samples whose cones miss each other at the point, which becomes a sample where the function is at hand.
+
+        `v - L|x - p| > w + L|x - q|` makes `v - w > L |p - q|`. If no two samples contradict the constant, there is a
+        function with all of their values and this constant (McShane), for which all that follows from them is true.
+        """
+        if self.ask is not None and self.domain.contains(point[None])[0]:
+            self.values(point[None])
+        reach = norm_up(self.points - point, axis=1, keepdims=True)  # (S, 1)
+        cone = with_room(self.constant) * reach  # (S, 1)
+        low, high = self.sampled - cone, self.sampled + cone  # (S, m)
+        apart = int((low.max(axis=0) - high.min(axis=0)).argmax())
+        return self._steeper(low[:, [apart]].argmax(axis=0), high[:, [apart]].argmin(axis=0))
+
     def _refuse_false_constant(self) -> None:
         """Compare neighbouring samples with the declared constant."""
         from scipy.spatial import KDTree
 
         if len(self.points) < 2:
             return
-        distance, index = (np.asarray(part) for part in KDTree(self.points).query(self.points, 2))
-        apart = distance[:, 1] > 0
-        rise = np.abs(self.sampled - self.sampled[index[:, 1]]).max(axis=1)  # (S,)
-        excess = np.where(apart, rise - with_room(self.constant) * distance[:, 1], 0.0)
-        worst = int(np.argmax(excess))
-        if excess[worst] > 1e-12 * (1 + np.abs(self.sampled).max()):
-            pair = self.points[worst].tolist(), self.points[index[worst, 1]].tolist()
+        _, nearest = KDTree(self.points).query(self.points, 2)  # (S, 2)
+        if steeper := self._steeper(*np.asarray(nearest).T):
             raise InputError(
                 f"{self.name} must be Lipschitz with the declared constant {self.constant:g}",
-                got=f"slope {rise[worst] / distance[worst, 1]:g} between {pair[0]} and {pair[1]}",
+                got=steeper,
                 remedy="Declare a larger lipschitz=.",
             )
+
+    def _steeper(self, first: Indices, second: Indices) -> str:
+        """The one of pairs of samples (P,) that contradicts the constant most, in words; nothing if none does.
+
+        Its values are further apart than the constant times their distance, by more than the rounding of values.
+        """
+        distance = norm_up(self.points[first] - self.points[second], axis=1)  # (P,)
+        rise = np.abs(self.sampled[first] - self.sampled[second]).max(axis=1)  # (P,)
+        excess = rise - with_room(self.constant) * distance
+        worst = int(np.argmax(excess))
+        if not excess[worst] > VALUE_ERROR * np.abs(self.sampled).max():
+            return ""
+        ends = self.points[first[worst]].tolist(), self.points[second[worst]].tolist()
+        with np.errstate(divide="ignore"):
+            return f"a slope of {rise[worst] / distance[worst]:g} between {ends[0]} and {ends[1]}"

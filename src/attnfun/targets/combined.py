@@ -56,6 +56,10 @@ class Stacked(Target):
         """Each for itself."""
         return np.hstack([part.modulus(distances) for part in self.parts])
 
+    def contradiction(self, point: Floats) -> str:
+        """The first one of a part."""
+        return next(filter(None, (part.contradiction(point) for part in self.parts)), "")
+
     def as_dict(self) -> dict[str, Any]:
         """The kind and what it is made of; the parts are saved with their certificates."""
         return {"kind": self.kind, "name": f"[{', '.join(name_of(part) for part in self.parts)}]"}
@@ -107,6 +111,11 @@ class Composed(Target):
     def modulus(self, distances: Floats) -> Floats:
         """One modulus of the other."""
         return self.outer.modulus(self.inner.modulus(distances))
+
+    def contradiction(self, point: Floats) -> str:
+        """One of the inner function, or of the outer one at the value of the inner one."""
+        value = self.inner.enclose(Interval(point[None])).mid[0]  # (k,)
+        return self.inner.contradiction(point) or self.outer.contradiction(value)
 
     def as_dict(self) -> dict[str, Any]:
         """The kind and what it is made of; the parts are saved with their certificates."""
