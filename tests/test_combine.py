@@ -208,6 +208,53 @@ def test_statuses_are_the_weakest_of_the_parts():
     assert "not a proof" in str(product)
 
 
+NAMES = {
+    "sin(3*x) + x**2": lambda f, g: f + g,
+    "sin(3*x) - (x**2)": lambda f, g: f - g,
+    "2*(sin(3*x))": lambda f, _: f + f,
+    "sin(3*x) - 0.5": lambda f, _: f - 0.5,
+    "-(sin(3*x)) + 1": lambda f, _: 1 - f,
+    "(sin(3*x))*(x**2)": lambda f, g: f * g,
+    "(sin(3*x))*(sin(3*x))": lambda f, _: f * f,
+    "sin(3*x) - (sin(3*x) + x**2)": lambda f, g: f - (f + g),
+    "-3*(2*(sin(3*x)) + 1)": lambda f, _: -3 * (2 * f + 1.0),
+}
+"""Combinations by their names, which are formulas."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_says_what_was_combined(name, tmp_path):
+    net = NAMES[name](line("sin(3*x)"), line("x**2"))
+    assert net.name == name
+    rows = np.linspace(-1, 1, 20)[:, None]
+    assert np.allclose(Expression(name, net.domain).values(rows), net.certificate.claim.target.values(rows))
+    net.save(tmp_path / "f.safetensors")
+    assert af.load(tmp_path / "f.safetensors").name == name
+
+
+def linear(weight, bias) -> torch.nn.Module:
+    layer = torch.nn.Linear(2, 2, dtype=torch.float64)
+    layer.load_state_dict({"weight": torch.tensor(weight), "bias": torch.tensor(bias)})
+    return torch.nn.Sequential(layer)
+
+
+def test_names_of_several_values():
+    f, pair = line("sin(3*x)"), af.compile("[x, x**2]", LINE, 1e-3)
+    assert (pair + f).name == "[x, x**2] + sin(3*x)"
+    assert (pair - np.array([1.0, -1.0])).name == "[x, x**2] + [-1.0, 1.0]"
+    assert (f * np.array([2.0, 3.0])).name == "[2.0, 3.0]*(sin(3*x))"
+    assert (f * pair).name == "(sin(3*x))*([x, x**2])"
+    wide = [(-2.0, 2.0)] * 2
+    doubled = af.compile(linear([[2.0, 0.0], [0.0, 2.0]], [1.0, 1.0]), wide, 1e-3)
+    mixing = af.compile(linear([[2.0, 0.0], [1.0, 2.0]], [1.0, 1.0]), wide, 1e-3)
+    swapped = af.compile(linear([[0.0, 2.0], [2.0, 0.0]], [1.0, 1.0]), wide, 1e-3)
+    assert doubled(pair).name == "2*([x, x**2]) + 1"
+    assert mixing(pair).name == swapped(pair).name == "Sequential of [x, x**2]"
+    crossed = af.compile("[u0*u3, u1*u2]", dict.fromkeys(("u0", "u1", "u2", "u3"), (-2, 2)), 0.5)
+    four = af.compile("[x, x, x**2, x]", LINE, 1e-3)
+    assert crossed(four).name == "[u0*u3, u1*u2] of [x, x, x**2, x]"
+
+
 def test_restriction():
     f = af.compile("x + sin(y)", {"x": (-1, 1), "y": (0, 1)}, 1e-3)
     part = f.restrict({"x": (0, 0.25)})

@@ -261,6 +261,16 @@ def test_words_are_derived(tmp_path):
     assert told(af.load(path)) == told(made("one head"))
 
 
+def test_names_of_functions_made_of_others_are_derived(tmp_path):
+    path = rewritten("combined", tmp_path / "f.safetensors", target__name="cos(x)")
+    data = changed(description(path), ("parts", 1, "target", "name"), "cos(x)")
+    data = changed(data, ("parts", 0, "target", "name"), "cos(x)")
+    save_file(load_file(path), path, {"attnfun": json.dumps(data)})
+    net = af.load(path)
+    assert (net.name, net.certificate.claim.parts[1].claim.name) == ("sin(3*x) + 1", "sin(3*x)")
+    assert "cos" not in repr(net) + str(net.summary())
+
+
 def test_a_declaration_cannot_be_hidden(tmp_path):
     path = rewritten("declared", tmp_path / "f.safetensors", certificate__assumptions=[])
     assert "Lipschitz with constant 1.5" in str(af.load(path).certificate)

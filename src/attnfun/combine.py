@@ -25,6 +25,7 @@ from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
 from .network import Affine, Network
 from .pipeline import compile
 from .proofs import Certificate, Claim, Effort, certify, combine
+from .proofs.naming import indices, product_formula
 from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of
 from .proofs.search import network_rows
 from .targets import PiecewiseLinear, Status, Unanswerable
@@ -46,7 +47,7 @@ SAMPLES = 4096
 """Points that say where the values of an estimated network lie."""
 
 
-def composed(outer: Compiled, inner: Compiled, name: str = "") -> Compiled:
+def composed(outer: Compiled, inner: Compiled) -> Compiled:
     """`outer(inner(x))`."""
     shapes = inner.output_shape, outer.domain.shape
     _require(
@@ -59,12 +60,11 @@ def composed(outer: Compiled, inner: Compiled, name: str = "") -> Compiled:
         "the outer network must be compiled on a box",
         got=repr(outer.domain),
     )
-    return _behind(outer, inner, name or f"{_name(outer)} of {_name(inner)}", outer.output_shape)
+    return _behind(outer, inner, outer.output_shape)
 
 
 def total(net: Compiled, other: Any, sign: float = 1.0) -> Compiled:
     """`net + sign * other`, a network or numbers."""
-    word = "+" if sign > 0 else "-"
     if isinstance(other, Compiled):
         shape = _broadcast(net.output_shape, other.output_shape)
         inner, first, second = _operands(net, other, shape)
@@ -72,11 +72,11 @@ def total(net: Compiled, other: Any, sign: float = 1.0) -> Compiled:
         weight = np.zeros((prod(inner.output_shape), len(first)))  # (k, m)
         weight[first, every] = 1.0
         weight[second, every] += sign
-        return _affine(inner, weight, np.zeros(len(first)), shape, f"{_name(net)} {word} {_name(other)}")
+        return _affine(inner, weight, np.zeros(len(first)), shape)
     numbers = _numbers(other)
     shape = _broadcast(net.output_shape, numbers.shape)
     constant = sign * np.broadcast_to(numbers, shape).ravel()
-    return _affine(net, _spread(net.output_shape, shape), constant, shape, f"{_name(net)} {word} {_shown(numbers)}")
+    return _affine(net, _spread(net.output_shape, shape), constant, shape)
 
 
 def product(net: Compiled, other: Any) -> Compiled:
@@ -86,7 +86,7 @@ def product(net: Compiled, other: Any) -> Compiled:
     numbers = _numbers(other)
     shape = _broadcast(net.output_shape, numbers.shape)
     weight = _spread(net.output_shape, shape) * np.broadcast_to(numbers, shape).ravel()
-    return _affine(net, weight, np.zeros(len(weight[0])), shape, f"{_factor(numbers)}({_name(net)})")
+    return _affine(net, weight, np.zeros(len(weight[0])), shape)
 
 
 def restricted(net: Compiled, domain: object) -> Compiled:
@@ -105,8 +105,7 @@ def restricted(net: Compiled, domain: object) -> Compiled:
         part = Box(part.lo.reshape(whole.shape), part.hi.reshape(whole.shape), whole.names)
     inside = bool(((part.lo >= whole.lo) & (part.hi <= whole.hi)).all())
     _require(inside, f"a part of the domain must lie in {whole!r}", got=repr(part))
-    description = {"kind": RESTRICTED, "name": _name(net)}
-    claim = Claim.of_parts(net.network, part, net.output_shape, description, (net.certificate,))
+    claim = Claim.of_parts(net.network, part, net.output_shape, RESTRICTED, (net.certificate,))
     return replace(net, certificate=combine(claim).allowing(net.certificate.allowance))
 
 
@@ -128,10 +127,8 @@ def _product(net: Compiled, other: Compiled) -> Compiled:
     reach, errors = _reach(inner), errors_of(inner.certificate)[:, -1]
     box, size = _roomy(reach), reach.magnitude
     passed = float((size[first] * errors[second] + size[second] * errors[first]).max())
-    texts = [f"u{one}*u{two}" for one, two in zip(first, second, strict=True)]
-    formula = texts[0] if shape == () else f"[{', '.join(texts)}]"
-    outer = _multiplier(formula, box, max(SHARE * passed, 1e-300), net)
-    return _behind(outer, inner, f"({_name(net)})*({_name(other)})", shape)
+    outer = _multiplier(product_formula(first, second, shape), box, max(SHARE * passed, 1e-300), net)
+    return _behind(outer, inner, shape)
 
 
 def _multiplier(formula: str, box: Box, eps: float, like: Compiled) -> Compiled:
@@ -152,16 +149,16 @@ def _operands(net: Compiled, other: Compiled, shape: tuple[int, ...]) -> tuple[C
     """Both networks side by side, and which of the values is each one's value, (m,); a network twice is there once."""
     inner = net if other is net else _stacked([net, other])
     start = 0 if other is net else prod(net.output_shape)
-    return inner, _indices(net.output_shape, shape), start + _indices(other.output_shape, shape)
+    return inner, indices(net.output_shape, shape), start + indices(other.output_shape, shape)
 
 
-def _affine(inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int, ...], name: str) -> Compiled:
+def _affine(inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int, ...]) -> Compiled:
     """An affine map of the values of a network, weight (k, m)."""
     box, dtype = _roomy(_reach(inner)), inner.network.dtype
-    target = PiecewiseLinear([Stage.affine(weight, constant)], box, shape, name)
+    target = PiecewiseLinear([Stage.affine(weight, constant)], box, shape, "affine map")
     layer = Affine.tokenwise(round_to(weight, dtype), round_to(constant, dtype))
     certificate = certify(Claim.about(target, Network((layer,), 1, dtype)), inf, seed=inner.certificate.seed)
-    return _behind(_made(certificate, "affine"), inner, name, shape)
+    return _behind(_made(certificate, "affine"), inner, shape)
 
 
 def _stacked(nets: list[Compiled]) -> Compiled:
@@ -171,18 +168,16 @@ def _stacked(nets: list[Compiled]) -> Compiled:
     parts = tuple(net.certificate for net in nets)
     network = joint_network(Stacked.kind, [net.network for net in nets])
     outputs = (sum(prod(net.output_shape) for net in nets),)
-    description = {"kind": Stacked.kind, "name": f"[{', '.join(_name(net) for net in nets)}]"}
-    certificate = combine(Claim.of_parts(network, domain, outputs, description, parts))
+    certificate = combine(Claim.of_parts(network, domain, outputs, Stacked.kind, parts))
     return _made(certificate, "side by side")
 
 
-def _behind(outer: Compiled, inner: Compiled, name: str, shape: tuple[int, ...]) -> Compiled:
+def _behind(outer: Compiled, inner: Compiled, shape: tuple[int, ...]) -> Compiled:
     """The outer network of the inner one's values, in the shape given."""
     _compatible(outer, inner)
     network = joint_network(Composed.kind, [outer.network, inner.network])
     parts = outer.certificate, inner.certificate
-    claim = Claim.of_parts(network, inner.domain, shape, {"kind": Composed.kind, "name": name}, parts)
-    certificate = combine(claim)
+    certificate = combine(Claim.of_parts(network, inner.domain, shape, Composed.kind, parts))
     return replace(_made(certificate, "composition"), outside=inner.outside)
 
 
@@ -262,32 +257,14 @@ def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     return shape
 
 
-def _indices(shape: tuple[int, ...], wider: tuple[int, ...]) -> Integers:
-    """Which value of an array each value of the array broadcast to `wider` is, (m,)."""
-    return np.broadcast_to(np.arange(prod(shape)).reshape(shape), wider).ravel()
-
-
 def _spread(shape: tuple[int, ...], wider: tuple[int, ...]) -> Floats:
     """The same as a matrix (k, m) of zeros and ones."""
-    return np.eye(prod(shape))[:, _indices(shape, wider)]
+    return np.eye(prod(shape))[:, indices(shape, wider)]
 
 
 def _numbers(value: Any) -> Floats:
     """A number or an array of numbers."""
     return real_array("what a network is combined with, if no network,", value, most=WIDEST)
-
-
-def _shown(numbers: Floats) -> str:
-    return f"{float(numbers):g}" if numbers.ndim == 0 else str(numbers.tolist())
-
-
-def _factor(numbers: Floats) -> str:
-    return "-" if numbers.ndim == 0 and numbers == -1 else f"{_shown(numbers)}*"
-
-
-def _name(net: Compiled) -> str:
-    text = net.certificate.claim.description
-    return str(text.get("text", text.get("name", text["kind"])))
 
 
 def _require(holds: bool, constraint: str, *, got: str, remedy: str = "") -> None:

@@ -138,8 +138,7 @@ class Compiled(Algebra):
     @property
     def name(self) -> str:
         """The formula, the function's name, or what kind of target it is."""
-        text = self.certificate.claim.description
-        return str(text.get("text", text.get("name", text["kind"])))
+        return self.certificate.claim.name
 
     @property
     def theorem(self) -> str:

@@ -12,6 +12,7 @@ from ..network.network import on_each_token
 from ..targets import Target, Unanswerable
 from ..targets import restore as restore_target
 from ..targets.combined import combined
+from .naming import combined_name
 
 if TYPE_CHECKING:
     from .certificate import Certificate
@@ -57,10 +58,11 @@ class Claim:
         network: Network,
         domain: Box,
         output_shape: tuple[int, ...],
-        description: dict[str, Any],
+        kind: str,
         parts: tuple[Certificate, ...],
     ) -> Claim:
-        """The claim about a network made of others; its target is made of theirs, if all of those are at hand."""
+        """The claim about a network made of others in this way; its target is made of theirs, if those are at hand."""
+        description = {"kind": kind, "name": combined_name(kind, [part.claim for part in parts], output_shape)}
         targets = [part.claim.target for part in parts]
         known = [target for target in targets if target is not None]
         target = combined(description, known, domain, output_shape) if len(known) == len(parts) else None
@@ -81,6 +83,11 @@ class Claim:
         if self.target is None:
             raise InputError("a claim without its target cannot be certified", got=repr(self.description))
         return self.target
+
+    @property
+    def name(self) -> str:
+        """The formula, the function's name, or what kind of target it is."""
+        return str(self.description.get("text", self.description.get("name", self.description["kind"])))
 
     @property
     def where(self) -> str:
@@ -105,4 +112,4 @@ class Claim:
             )
         given = zip(self.parts, functions, strict=True)
         parts = tuple(replace(part, claim=part.claim.with_target(function)) for part, function in given)
-        return Claim.of_parts(self.network, self.domain, self.output_shape, self.description, parts)
+        return Claim.of_parts(self.network, self.domain, self.output_shape, self.description["kind"], parts)

@@ -62,7 +62,7 @@ def pack(certificate: Certificate, *, proof: bool = True) -> tuple[Tensors, dict
 
 def unpack(tensors: Tensors, data: object, place: str = "") -> Certificate:
     """The certificate again, with its claim. What follows from the rest is worked out and not read: the dtype, the
-    words of the statement, what is assumed. What contradicts the rest is refused."""
+    words of the statement, what is assumed, names of what is made of parts. What contradicts the rest is refused."""
     given = Fields(data, place)
     network, domain = storage.unpack(tensors, given.inner("network").data), _domain(given.inner("domain"))
     output_shape = tuple(given.each("output_shape", lambda sizes, name: sizes.whole(name, 1)))
@@ -75,7 +75,7 @@ def unpack(tensors: Tensors, data: object, place: str = "") -> Certificate:
         parts = tuple(unpack(_below(tensors, f"parts.{k}."), part.data, part.place) for k, part in inner)
         if COMBINED[description["kind"]] not in (len(parts), None) or not parts:
             raise FileFormatError(f"a {description['kind']} network must have its parts", got=len(parts))
-        claim = Claim.of_parts(network, domain, output_shape, description, parts)
+        claim = Claim.of_parts(network, domain, output_shape, description["kind"], parts)
     else:
         claim = _claim(network, domain, output_shape, description, tensors)
     return replace(_certificate(given.inner("certificate"), claim), proof=_proof(given, claim, tensors))
@@ -110,7 +110,7 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
         "rows": lambda given, name: given.whole(name, 2),
         "held_out": lambda given, name: given.flag(name) if name in given else HELD_OUT in given.text("where"),
     },
-    **{kind: {"name": Fields.text} for kind in COMBINED},
+    **{kind: {} for kind in COMBINED},
 }
 """What is read of a target's description, by its kind."""
 STATUS = {"traced": Status.PROVED, "black box": Status.ESTIMATED, "samples": Status.ESTIMATED}
