@@ -261,6 +261,52 @@ def test_words_are_derived(tmp_path):
     assert told(af.load(path)) == told(made("one head"))
 
 
+LABELLED = {
+    "a figure that looks like the bound": ("one head", {"figures__bound": 1e-12}),
+    "a figure of another construction": ("one head", {"figures__planes": 3.0}),
+    "a figure of two lines": ("one head", {"figures": {"cells\nbound": 1e-12}}),
+    "figures of a combination": ("combined", {"figures__cells": 3.0}),
+    "an option of another construction": ("one head", {"options__density": 3.0}),
+    "an option that is no name": ("circuit", {"options": {"error <= 0 proved": None}}),
+    "options of a combination": ("combined", {"options__tokens": 3.0}),
+    "a theorem for a combination": ("combined", {"construction": "grid"}),
+    "a combination for a theorem": ("one head", {"construction": "composition"}),
+    "another choice": ("one head", {"construction": "cross"}),
+    "two choices": (
+        "one head",
+        {"alternatives": 2 * [{"construction": "grid", "tokens": 3, "depth": 1, "verdict": "chosen"}]},
+    ),
+    "a choice that was missed": (
+        "one head",
+        {"alternatives": [{"construction": "grid", "tokens": 3, "depth": 1, "verdict": "missed"}]},
+    ),
+    "an alternative that is no construction": (
+        "one head",
+        {"alternatives": [{"construction": "exact", "tokens": 3, "depth": 1, "verdict": "more tokens"}]},
+    ),
+    "an estimate called a bound": ("one head", {"a_priori_proved": True}),
+    "an estimate of a black box called a bound": ("black box", {"a_priori_proved": True}),
+    "an estimate from data called a bound": ("samples", {"a_priori_proved": True}),
+    "a bound of a combination that it never had": ("combined", {"a_priori": 1e-9}),
+}
+
+
+@pytest.mark.parametrize(("name", "changes"), LABELLED.values(), ids=LABELLED)
+def test_labels_that_the_network_cannot_have_are_refused(name, changes, tmp_path):
+    path = rewritten(name, tmp_path / "f.safetensors", **changes)
+    with pytest.raises(af.FileFormatError):
+        af.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "proved"), [("declared", True), ("clipped", True), ("combined", True), ("traced", False)]
+)
+def test_what_was_said_before_building_is_read_where_a_theorem_proves_it(name, proved, tmp_path):
+    path = tmp_path / "f.safetensors"
+    made(name).save(path)
+    assert af.load(path).a_priori_proved is proved
+
+
 def test_names_of_functions_made_of_others_are_derived(tmp_path):
     path = rewritten("combined", tmp_path / "f.safetensors", target__name="cos(x)")
     data = changed(description(path), ("parts", 1, "target", "name"), "cos(x)")

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from .arguments import real_array
 from .arithmetic import Interval
 from .arithmetic.formats import round_to
-from .compiled import Compiled
+from .compiled import MADE_OF_PARTS, Compiled
 from .deadline import Deadline
 from .domain import WIDEST, Box, as_box
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
@@ -169,7 +169,7 @@ def _stacked(nets: list[Compiled]) -> Compiled:
     network = joint_network(Stacked.kind, [net.network for net in nets])
     outputs = (sum(prod(net.output_shape) for net in nets),)
     certificate = combine(Claim.of_parts(network, domain, outputs, Stacked.kind, parts))
-    return _made(certificate, "side by side")
+    return _made(certificate, MADE_OF_PARTS[Stacked.kind])
 
 
 def _behind(outer: Compiled, inner: Compiled, shape: tuple[int, ...]) -> Compiled:
@@ -178,7 +178,7 @@ def _behind(outer: Compiled, inner: Compiled, shape: tuple[int, ...]) -> Compile
     network = joint_network(Composed.kind, [outer.network, inner.network])
     parts = outer.certificate, inner.certificate
     certificate = combine(Claim.of_parts(network, inner.domain, shape, Composed.kind, parts))
-    return replace(_made(certificate, "composition"), outside=inner.outside)
+    return replace(_made(certificate, MADE_OF_PARTS[Composed.kind]), outside=inner.outside)
 
 
 def _made(certificate: Certificate, construction: str) -> Compiled:

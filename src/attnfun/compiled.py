@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
 from math import inf
@@ -27,10 +27,13 @@ from .executors import in_order
 from .kernels import gradient
 from .network import Network, storage
 from .network.fields import Fields, shown
-from .planner import Alternative
+from .planner import CHOSEN, Alternative
 from .proofs import Certificate
+from .proofs.rules.parts import RESTRICTED
 from .proofs.sizes import largest_numbers
 from .proofs.storage import pack, unpack
+from .targets import Status
+from .targets.combined import Composed, Stacked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,6 +44,10 @@ THEOREMS = {name: construction.theorem for name, construction in REGISTRY.items(
     "composition": "one network of another",
 }
 """Where each construction is stated, and what networks made of others are."""
+MADE_OF_PARTS = {Stacked.kind: "side by side", Composed.kind: "composition"}
+"""How networks made of others are called, by the kind of their target."""
+EVALUATIONS = "evaluations"
+"""The figure that says how often a black box was called."""
 POSITIVE = (math.ulp(0.0), sys.float_info.max)
 """The smallest and the largest finite number > 0."""
 LONGEST = 10**15
@@ -374,19 +381,22 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         certificate = unpack(tensors, data)
         outside = given.text("outside", OUTSIDE)
         certificate.claim.domain.admit(np.empty((0, certificate.claim.domain.size)), outside)  # type: ignore[arg-type]
-        figures = given.inner("figures")
+        built = _unrestricted(certificate)
+        kind = built.claim.description["kind"]
+        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else list(REGISTRY)
+        construction = given.text("construction", known)
         return Compiled(
             network=certificate.claim.network,
             certificate=certificate,
-            construction=given.text("construction", THEOREMS),
+            construction=construction,
             eps=given.optional("eps", lambda all_, name: all_.number(name, *POSITIVE)),
-            a_priori=given.number("a_priori"),
-            a_priori_proved=given.flag("a_priori_proved"),
+            a_priori=_a_priori(given, construction, built),
+            a_priori_proved=_is_bound(given, construction, built),
             paper_bound=given.optional("paper_bound", Fields.number),
             paper_tokens=given.optional("paper_tokens", Fields.whole),
-            figures={name: figures.number(name, -inf) for name in figures},
-            alternatives=tuple(given.each("alternatives", _alternative)),
-            options=_options(given.inner("options")),
+            figures=_figures(given.inner("figures"), construction),
+            alternatives=_alternatives(given, construction),
+            options=_options(given.inner("options"), construction),
             outside=outside,  # type: ignore[arg-type]
         )
     except FileFormatError:
@@ -395,14 +405,62 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         raise FileFormatError(f"{path} must carry a complete description", got=shown(reason)) from None
 
 
+def _unrestricted(certificate: Certificate) -> Certificate:
+    """The certificate of the network as it was built, on its whole domain."""
+    restricted = certificate.claim.description["kind"] == RESTRICTED
+    return _unrestricted(certificate.claim.parts[0]) if restricted else certificate
+
+
+def _a_priori(given: Fields, construction: str, built: Certificate) -> float:
+    """What was said of the error before building; of networks made of others, the first bound that they had."""
+    return given.number("a_priori", 0.0 if construction in REGISTRY else built.bound)
+
+
+def _is_bound(given: Fields, construction: str, built: Certificate) -> bool:
+    """Is that a bound? Of networks made of others if their parts have bounds, otherwise where a theorem proves it."""
+    stated, proves = given.flag("a_priori_proved"), built.status is not Status.ESTIMATED
+    if construction in REGISTRY:
+        proves = built.claim.description["kind"] in REGISTRY[construction].proves
+    if stated and not proves:
+        raise FileFormatError(
+            f"the field a_priori_proved must be false: {construction} has an estimate here", got=stated
+        )
+    return stated
+
+
+def _known(given: Fields, names: Collection[str], construction: str) -> list[str]:
+    """The names of fields, if the construction has such ones."""
+    for name in given:
+        if name not in names:
+            raise FileFormatError(f"the field {given.place} must have names that {construction} knows", got=shown(name))
+    return list(given)
+
+
+def _figures(given: Fields, construction: str) -> dict[str, float]:
+    """Figures that the construction has."""
+    names = {EVALUATIONS, *REGISTRY[construction].figures} if construction in REGISTRY else ()
+    return {name: given.number(name, -inf) for name in _known(given, names, construction)}
+
+
+def _alternatives(given: Fields, construction: str) -> tuple[Alternative, ...]:
+    """What the planner chose from: the first is the construction at hand, and no other one was chosen."""
+    known = tuple(given.each("alternatives", _alternative))
+    chosen = [number for number, each in enumerate(known) if each.verdict == CHOSEN]
+    if known and (chosen != [0] or known[0].construction != construction):
+        raise FileFormatError(f"the field alternatives must begin with {construction}, alone chosen", got=str(known[0]))
+    return known
+
+
 def _alternative(given: Fields, name: str) -> Alternative:
     each = given.inner(name)
-    return Alternative(each.text("construction"), each.whole("tokens"), each.whole("depth"), each.text("verdict"))
+    construction, verdict = each.text("construction", REGISTRY), each.text("verdict")
+    return Alternative(construction, each.whole("tokens"), each.whole("depth"), verdict)
 
 
-def _options(given: Fields) -> dict[str, Any]:
-    """Numbers, truth values, lines of text and null."""
-    for name, value in given.data.items():
+def _options(given: Fields, construction: str) -> dict[str, Any]:
+    """Numbers, truth values, lines of text and null, for what the construction can be asked."""
+    for name in _known(given, REGISTRY[construction].options if construction in REGISTRY else (), construction):
+        value = given.data[name]
         if isinstance(value, str):
             given.text(name)
         elif not isinstance(value, bool | None):

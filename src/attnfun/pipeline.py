@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from .arguments import as_float, flag, folder, one_of, real_number, table, whole_number
 from .arithmetic.directed import above_real
 from .arithmetic.formats import dtype_name
-from .compiled import Compiled
+from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, Wish, candidates, for_one_token
 from .deadline import TIME_LIMIT, Deadline
 from .domain import OUTSIDE, Box, Outside, as_box
@@ -292,6 +292,7 @@ def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0)
 def _compiled(ask: Request, target: Target, attempt: Attempt, network: Network, certificate: Certificate) -> Compiled:
     """What users get."""
     theorem, plan, scale = attempt.theorem, attempt.settled, ask.scale(target.domain)
+    proved = target.as_dict()["kind"] in theorem.proves
     if target.evaluable:  # what was measured at rows of data stays as it was measured
         certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
     return Compiled(
@@ -299,10 +300,10 @@ def _compiled(ask: Request, target: Target, attempt: Attempt, network: Network, 
         certificate=replace(certificate, claim=Claim.about(target, network)),
         construction=theorem.name,
         eps=ask.eps,
-        a_priori=above_real(plan.a_priori * scale) if plan.proved else plan.a_priori * scale,
-        a_priori_proved=plan.proved,
+        a_priori=above_real(plan.a_priori * scale) if proved else plan.a_priori * scale,
+        a_priori_proved=proved,
         paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
-        figures=plan.figures | ({} if target.evaluations is None else {"evaluations": float(target.evaluations)}),
+        figures=plan.figures | ({} if target.evaluations is None else {EVALUATIONS: float(target.evaluations)}),
         paper_tokens=_paper_tokens(ask, target, attempt),
         outside=ask.outside,
         options={name: _written(value) for name, value in ask.options.items()},

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.7
 """The part of the time left that a proof gets while another construction waits."""
+CHOSEN = "chosen"
+"""The verdict on the construction that was taken."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,7 @@ class Queue:
             attempt.described(_reason(miss) if miss else f"over the budget of {self.budget} tokens")
             for attempt, miss in self.dropped
         ]
-        return chosen.described("chosen"), *others, *missed
+        return chosen.described(CHOSEN), *others, *missed
 
 
 def _verdict(attempt: Attempt, chosen: Attempt) -> str:

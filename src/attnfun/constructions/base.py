@@ -64,15 +64,12 @@ class Plan:
     one)."""
     details: Any
     """Whatever the construction needs to build it."""
-    proved: bool = False
-    """Is `a_priori` a bound: proved in the construction's docstring, and all that it rests on known or declared? It is
-    an estimate otherwise, as wherever slopes or errors are sampled."""
     depth: int = 1
     """Attention layers."""
     expected: float | None = None
     """The error that the sizes were chosen for, where `a_priori` is known to be pessimistic."""
     paper_bound: float | None = None
-    """The paper's own bound for the same network, where it has one; an estimate of it unless `proved`."""
+    """The paper's own bound for the same network, where it has one; an estimate of it wherever `a_priori` is one."""
     limit: float = 0.0
     """About the smallest error that can be proved in the deployed arithmetic, where that is known to matter."""
     numbers: float = 0.0
@@ -105,6 +102,12 @@ class Construction(ABC):
     """Where the theorem is stated."""
     options: ClassVar[frozenset[str]] = frozenset()
     """Names accepted in `options=`."""
+    figures: ClassVar[frozenset[str]] = frozenset()
+    """Names of the figures that a plan may have."""
+    proves: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of targets, as descriptions call them, for which `Plan.a_priori` is a bound: proved in the construction's
+    docstring, and all that it rests on known or declared. It is an estimate otherwise, as wherever slopes or errors are
+    sampled."""
     domains: ClassVar[tuple[type[Box], ...]] = (Box,)
     """Kinds of domain that it can serve."""
     automatic: ClassVar[bool] = True

@@ -66,6 +66,7 @@ class CircuitConstruction(Construction):
 
     name: ClassVar[str] = "circuit"
     theorem: ClassVar[str] = "circuits of one-variable heads (attnfun)"
+    figures: ClassVar[frozenset[str]] = frozenset({"depth", "units"})
     least: ClassVar[int] = 1
     treats_tokens_alone: ClassVar[bool] = True
 

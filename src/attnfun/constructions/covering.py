@@ -14,7 +14,6 @@ from ..domain import Box
 from ..errors import InputError
 from ..pieces.nets import STRETCH, Net, sampled_slope
 from ..targets import Target
-from ..targets.callables import Lipschitz
 from ..targets.regions import Points
 from .base import Plan, Wish
 from .one_head import Layout, Lookup, sizes_of
@@ -74,7 +73,6 @@ def plan_net(target: Target, wish: Wish, layout: Layout, attends_data: bool) -> 
         tokens=net.size * layout.rows,
         a_priori=error + leak,
         details=NetDetails(net, beta, layout, slope),
-        proved=isinstance(target, Lipschitz),
         paper_bound=net.paper_error(slope, 2 * peak, beta) + leak,
         figures={"cells": net.size, "net radius": net.radius, "beta": beta, "kappa": layout.kappa},
     )

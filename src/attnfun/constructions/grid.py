@@ -81,6 +81,8 @@ class GridConstruction(Construction):
     name: ClassVar[str] = "grid"
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm and L_p), with sharper bounds"
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout"})
+    figures: ClassVar[frozenset[str]] = frozenset({"cells", "net radius", "beta", "gamma", "kappa"})
+    proves: ClassVar[frozenset[str]] = frozenset({Lipschitz.kind})
     domains: ClassVar[tuple[type[Box], ...]] = (Box, Region, Points)
     serves_jumps: ClassVar[bool] = True
     attends_data: ClassVar[bool] = True
@@ -103,7 +105,6 @@ class GridConstruction(Construction):
             tokens=grid.size * layout.rows,
             a_priori=a_priori + leak,
             details=GridDetails(grid, gamma, layout, not isinf(wish.norm), rule.slope, rule.modulus),
-            proved=isinstance(target, Lipschitz),
             expected=expected + leak,
             paper_bound=paper + leak,
             figures={"cells": grid.size, "beta": float(beta.max()), "gamma": gamma, "kappa": layout.kappa},

@@ -35,6 +35,7 @@ class KnotsConstruction(Construction):
     name: ClassVar[str] = "knots"
     theorem: ClassVar[str] = "truncated linear maps of arXiv 2504.15956 with exact knots"
     options: ClassVar[frozenset[str]] = frozenset({"R"})
+    proves: ClassVar[frozenset[str]] = frozenset({TruncatedLinearTarget.kind})
     made_for: ClassVar[tuple[type[Target], ...]] = (TruncatedLinearTarget,)
 
     def serves(self, target: Target) -> bool:
@@ -46,7 +47,7 @@ class KnotsConstruction(Construction):
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         sharp = sharpness(RECTIFIER, wish)
         others = muted(len(target.family.w) - 1, largest_value(target))
-        return Plan(2, RECTIFIER / sharp + others, sharp, proved=True)
+        return Plan(2, RECTIFIER / sharp + others, sharp)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map and one head."""

@@ -24,7 +24,8 @@ from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..pieces.tangents import Tangents, has_second_derivatives, tangents
-from ..targets import Target
+from ..targets import Expression, Target
+from ..targets.callables import Traced
 from ..targets.max_affine import MaxAffineTarget
 from .base import Construction, Plan, Wish
 from .sharpness import sharpness
@@ -39,6 +40,8 @@ class MaxAffineConstruction(Construction):
     name: ClassVar[str] = "max-affine"
     theorem: ClassVar[str] = "sharp bound on softmax averages of affine functions (partitions of arXiv 2504.19901)"
     options: ClassVar[frozenset[str]] = frozenset({"R", "tokens"})
+    figures: ClassVar[frozenset[str]] = frozenset({"planes"})
+    proves: ClassVar[frozenset[str]] = frozenset({MaxAffineTarget.kind, Expression.kind, Traced.kind})
     automatic: ClassVar[bool] = False
     made_for: ClassVar[tuple[type[Target], ...]] = (MaxAffineTarget,)
 
@@ -57,7 +60,7 @@ class MaxAffineConstruction(Construction):
         error = heads * average_gap(planes)
         sharp = sharpness(error, wish)
         figures = {"planes": float(heads * planes)}
-        return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), proved=True, figures=figures)
+        return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), figures=figures)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map to N tokens, one head for each maximum, and the output of the first token."""

@@ -36,6 +36,7 @@ class MultiheadConstruction(Construction):
     name: ClassVar[str] = "multihead"
     theorem: ClassVar[str] = "arXiv 2504.15956 (truncated linear maps, multi-head)"
     options: ClassVar[frozenset[str]] = frozenset({"heads"})
+    proves: ClassVar[frozenset[str]] = frozenset({TruncatedLinearTarget.kind})
     automatic: ClassVar[bool] = False
 
     def serves(self, target: Target) -> bool:
@@ -47,7 +48,7 @@ class MultiheadConstruction(Construction):
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         spacing = (target.family.b - target.family.a) / (len(target.family.w) - 1)
         heads = asked_size(wish, "heads", 1, 2 * spacing * TYPICAL)
-        return Plan(0 if heads <= wish.budget else heads, WITHIN * spacing / heads, heads, proved=True)
+        return Plan(0 if heads <= wish.budget else heads, WITHIN * spacing / heads, heads)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map and one layer of heads."""

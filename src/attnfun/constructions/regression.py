@@ -53,6 +53,7 @@ class RegressionConstruction(Construction):
     name: ClassVar[str] = "regression"
     theorem: ClassVar[str] = "general tokens by evidence, solved values, sized by cross-validation (attnfun)"
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "polish", "folds"})
+    figures: ClassVar[frozenset[str]] = frozenset({"rows", "polished", "held_out_rmse", "held_out_r2"})
     made_for: ClassVar[tuple[type[Target], ...]] = (SamplesTarget,)
     at_limit: ClassVar[str] = "ask for a larger eps, or bring more rows, less noise or other variables"
 

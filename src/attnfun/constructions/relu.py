@@ -30,7 +30,7 @@ from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import PiecewiseLinear, Target
-from ..targets.piecewise import Stage
+from ..targets.piecewise import Stage, TruncatedLinearTarget
 from .base import Construction, Plan, Wish
 from .sharpness import MUTED, RECTIFIER, muted, sharpness
 
@@ -43,6 +43,7 @@ class ReluConstruction(Construction):
     name: ClassVar[str] = "relu"
     theorem: ClassVar[str] = "arXiv 2504.15956 (two-layer theorem and corollaries), with exact units"
     options: ClassVar[frozenset[str]] = frozenset({"R"})
+    proves: ClassVar[frozenset[str]] = frozenset({PiecewiseLinear.kind, TruncatedLinearTarget.kind})
     made_for: ClassVar[tuple[type[Target], ...]] = (PiecewiseLinear,)
 
     def serves(self, target: Target) -> bool:
@@ -55,7 +56,7 @@ class ReluConstruction(Construction):
         error = error_at_one(target)
         sharp = sharpness(error, wish, 2 * max(float(sizes.max()) for sizes in largest_values(target)))
         tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
-        return Plan(tokens, error / sharp + unheard(target), sharp, proved=True)
+        return Plan(tokens, error / sharp + unheard(target), sharp)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map, one attention layer for each hidden layer, and for sequences an affine map back to tokens."""

@@ -33,6 +33,8 @@ class SoftmaxReadoutConstruction(Construction):
     name: ClassVar[str] = "softmax-readout"
     theorem: ClassVar[str] = "arXiv 2504.15956 (one attention layer followed by a softmax)"
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma"})
+    figures: ClassVar[frozenset[str]] = GridConstruction.figures
+    proves: ClassVar[frozenset[str]] = GridConstruction.proves
     automatic: ClassVar[bool] = False
 
     def plan(self, target: Target, wish: Wish) -> Plan:

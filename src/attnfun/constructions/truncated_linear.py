@@ -50,6 +50,7 @@ class TruncatedLinearConstruction(Construction):
     name: ClassVar[str] = "truncated-linear"
     theorem: ClassVar[str] = "arXiv 2504.15956 (truncated linear maps, single head)"
     options: ClassVar[frozenset[str]] = frozenset({"p"})
+    proves: ClassVar[frozenset[str]] = frozenset({TruncatedLinearTarget.kind})
     automatic: ClassVar[bool] = False
 
     def serves(self, target: Target) -> bool:
@@ -62,7 +63,7 @@ class TruncatedLinearConstruction(Construction):
         width = target.family.b - target.family.a
         points = asked_size(wish, "p", 2, width * TYPICAL)
         data = muted(len(target.family.w), max(abs(target.family.a), abs(target.family.b))) * exp(GAMMA / 8)
-        return Plan(points, WITHIN * width / (points - 1) + data, points, proved=True)
+        return Plan(points, WITHIN * width / (points - 1) + data, points)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map and one head."""

@@ -139,6 +139,7 @@ class Traced(Target):
     """
 
     status = Status.PROVED
+    kind = "traced"
 
     def __init__(self, function: PythonFunction) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
@@ -227,7 +228,7 @@ class Traced(Target):
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""
-        return {"kind": "traced", "name": self.function.name}
+        return {"kind": self.kind, "name": self.function.name}
 
     def identity(self) -> Any:
         """Its operations, where symbols know them."""
@@ -295,6 +296,7 @@ class Lipschitz(Target):
     """
 
     status = Status.CONDITIONAL
+    kind = "lipschitz"
 
     def __init__(
         self,
@@ -361,7 +363,7 @@ class Lipschitz(Target):
 
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and constant; the samples are stored beside the network."""
-        return {"kind": "lipschitz", "name": self.name, "constant": self.constant}
+        return {"kind": self.kind, "name": self.name, "constant": self.constant}
 
     def identity(self) -> Any:
         """What is declared, and the values: enclosures are made of nothing else."""

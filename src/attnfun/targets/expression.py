@@ -41,6 +41,7 @@ class Expression(Target):
     """
 
     status = Status.PROVED
+    kind = "expression"
     assumptions = (LIBRARY_ASSUMPTION,)
 
     def __init__(self, text: str, domain: Box) -> None:
@@ -145,7 +146,7 @@ class Expression(Target):
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and text."""
-        return {"kind": "expression", "text": self.text}
+        return {"kind": self.kind, "text": self.text}
 
     def identity(self) -> Any:
         """Its operations."""
