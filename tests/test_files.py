@@ -262,6 +262,10 @@ def test_words_are_derived(tmp_path):
 
 
 LABELLED = {
+    "a name that says something": ("traced", {"target__name": "sine, proved to be exact,"}),
+    "a name of a declared function that says something": ("declared", {"target__name": "that x"}),
+    "a name of a black box that says something": ("black box", {"target__name": "error <= 0 proved"}),
+    "no name": ("traced", {"target__name": ""}),
     "a figure that looks like the bound": ("one head", {"figures__bound": 1e-12}),
     "a figure of another construction": ("one head", {"figures__planes": 3.0}),
     "a figure of two lines": ("one head", {"figures": {"cells\nbound": 1e-12}}),
@@ -305,6 +309,38 @@ def test_what_was_said_before_building_is_read_where_a_theorem_proves_it(name, p
     path = tmp_path / "f.safetensors"
     made(name).save(path)
     assert af.load(path).a_priori_proved is proved
+
+
+def odd(p):
+    """A black box that gives a reason of several lines."""
+    if not isinstance(p, np.ndarray):
+        raise TypeError("two\nlines\x07")
+    return np.abs(p)
+
+
+def called(name):
+    """A function of another name."""
+
+    def function(p):
+        return np.sin(p)
+
+    function.__name__ = name
+    return function
+
+
+@pytest.mark.parametrize("target", [odd, called("a\nb c"), called(""), "sin(3*x)\t+\n x  # a wave\x07"])
+def test_what_cannot_be_printed_on_one_line_is_not_written(target, tmp_path):
+    net = af.compile(target, LINE, options={"tokens": 6}, construction="grid")
+    net.save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors")
+    assert told(again) == told(net)
+    assert again.name == net.name
+    assert "".join([again.name, *again.certificate.assumptions]).isprintable()
+
+
+def test_names_of_axes_are_lines_of_text():
+    with pytest.raises(af.InputError, match="names must be a list of lines of text"):
+        af.Box([0.0], [1.0], ["x\ny"])
 
 
 def test_names_of_functions_made_of_others_are_derived(tmp_path):

@@ -14,6 +14,7 @@ attnfun.errors.InputError: budget must be a whole number >= 1; got 1.5.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
@@ -28,6 +29,8 @@ import numpy.typing as npt
 from .errors import InputError, shown
 
 Kind = TypeVar("Kind")
+
+NOT_IN_WORDS = re.compile(r"[^\w.<>]+")
 
 
 def real_number(
@@ -146,6 +149,25 @@ def made_folder(name: str, value: object) -> Path:
     return place
 
 
+def on_one_line(text: str) -> str:
+    """A text of somebody else's that can be printed on one line: white space as spaces, all else as escapes.
+
+    >>> on_one_line("two\\n lines\\x07")
+    'two  lines\\\\x07'
+    """
+    spaced = "".join(" " if letter.isspace() else letter for letter in text).strip()
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in spaced)
+
+
+def as_word(text: str) -> str:
+    """A name as one word, with underscores for what no word has.
+
+    >>> as_word("my function\\n(1)"), as_word("<lambda>")
+    ('my_function_1_', '<lambda>')
+    """
+    return re.sub(NOT_IN_WORDS, "_", text)
+
+
 def labels(name: str, value: object) -> tuple[str, ...] | None:
     """Names of axes, one text or number each, or None; a text names an axis by each letter."""
     if value is None:
@@ -154,8 +176,8 @@ def labels(name: str, value: object) -> tuple[str, ...] | None:
         given = tuple(value) if isinstance(value, Iterable) and not isinstance(value, bytes) else ()
     except Exception:  # whatever an object's own iterator raises
         given = ()
-    if not given or not all(isinstance(one, str | Integral) for one in given):
-        raise InputError(f"{name} must be a list of texts, one for each axis", got=shown(value))
+    if not given or not all(isinstance(one, str | Integral) and str(one).isprintable() for one in given):
+        raise InputError(f"{name} must be a list of lines of text, one for each axis", got=shown(value))
     return tuple(str(one) for one in given)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from math import inf, isnan
 from typing import Any, TypeVar
 
+from ..arguments import as_word
 from ..errors import FileFormatError
 
 T = TypeVar("T")
@@ -63,6 +64,12 @@ class Fields:
         value = self._get(name)
         self._require(isinstance(value, str) and value.isprintable(), name, "a line of text")
         self._require(not choices or value in choices, name, f"one of {', '.join(choices)}")
+        return value
+
+    def word(self, name: str) -> str:
+        """A name of one word, as Python functions have; nothing in it looks like a statement."""
+        value = self.text(name)
+        self._require(value != "" and as_word(value) == value, name, "one word")
         return value
 
     def entries(self, name: str) -> list[Any]:

@@ -103,9 +103,9 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     },
     "truncated linear": {"ends": lambda given, name: given.each(name, lambda ends, end: ends.number(end, -inf))},
     "max-affine": {},
-    "lipschitz": {"name": Fields.text, "constant": Fields.number},
-    "traced": {"name": Fields.text},
-    "black box": {"name": Fields.text},
+    "lipschitz": {"name": Fields.word, "constant": Fields.number},
+    "traced": {"name": Fields.word},
+    "black box": {"name": Fields.word},
     "samples": {
         "rows": lambda given, name: given.whole(name, 2),
         "held_out": lambda given, name: given.flag(name) if name in given else HELD_OUT in given.text("where"),

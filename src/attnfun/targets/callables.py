@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import as_word, on_one_line
 from ..arithmetic import Interval, Jet, Truth, Untraceable, as_interval
 from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
 from ..domain import Box
@@ -54,8 +55,8 @@ class PythonFunction:
 
     @property
     def name(self) -> str:
-        """The function's own name."""
-        return getattr(self.function, "__name__", type(self.function).__name__)
+        """The function's own name, as one word."""
+        return as_word(str(getattr(self.function, "__name__", ""))) or type(self.function).__name__
 
     @property
     def made_of(self) -> object:
@@ -267,7 +268,8 @@ class BlackBox(Target):
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
         self.ask = Evaluations(function, self.domain.size, self.outputs, asking, function.name, function.made_of)
         self.assumptions = (
-            f"{function.name} could not be traced ({reason}): declare lipschitz= for a conditional certificate",
+            f"{function.name} could not be traced ({on_one_line(reason)}): declare lipschitz= for a conditional "
+            "certificate",
         )
 
     def values(self, rows: Floats) -> Floats:

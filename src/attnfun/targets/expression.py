@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arguments import on_one_line
 from ..arithmetic import Interval, Jet, Untraceable, as_interval, join
 from ..arithmetic.basis import Basis
 from ..arithmetic.directed import LIBRARY_ULPS, above, below
@@ -15,7 +16,7 @@ from ..domain import Box
 from ..errors import InputError
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
 from .operations import JUMPS, OPERATIONS
-from .parser import Node, Program, names_in, on_one_line, parse
+from .parser import Node, Program, names_in, parse
 
 if TYPE_CHECKING:
     from .circuits import Circuit

@@ -21,6 +21,7 @@ from functools import reduce
 from itertools import pairwise
 from typing import Any
 
+from ..arguments import on_one_line
 from ..errors import InputError
 from .operations import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS
 
@@ -71,11 +72,6 @@ def names_in(text: str) -> tuple[str, ...]:
     ordered = sorted(found, key=lambda n: (n.lineno, n.col_offset))
     free = [n.id for n in ordered if n.id not in FUNCTIONS and n.id not in CONSTANTS]
     return tuple(dict.fromkeys(free))
-
-
-def on_one_line(text: str) -> str:
-    """The text with line breaks as spaces, so that places in it are plain offsets."""
-    return " ".join(text.splitlines()).strip()
 
 
 def parse(text: str, variables: tuple[str, ...]) -> Program:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import on_one_line
 from ..domain import Box
 from ..errors import FileFormatError, InputError, MissingExtra
 from .agreement import refuse_misread
@@ -46,7 +47,7 @@ def _target(
     sequence = len(domain.shape) == 2 and width % length == 0
     shape = (length, width // length) if sequence else () if scalar else (width,)
     assert prod(shape) == width  # noqa: S101 - a scalar has width 1
-    return PiecewiseLinear(stages, domain, shape, name, assumptions)
+    return PiecewiseLinear(stages, domain, shape, on_one_line(name), [on_one_line(line) for line in assumptions])
 
 
 def _unsupported(what: str, known: str) -> InputError:
