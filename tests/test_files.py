@@ -338,6 +338,16 @@ def test_what_cannot_be_printed_on_one_line_is_not_written(target, tmp_path):
     assert "".join([again.name, *again.certificate.assumptions]).isprintable()
 
 
+@pytest.mark.parametrize("name", ["x=-100:100, y", "x in [-100, 100], y", ""])
+def test_a_name_of_an_axis_does_not_look_like_a_domain(name, tmp_path):
+    made("traced").save(tmp_path / "f.safetensors")
+    data = changed(description(tmp_path / "f.safetensors"), ("domain",), {"lo": [-1.0], "hi": [1.0], "names": [name]})
+    save_file(load_file(tmp_path / "f.safetensors"), tmp_path / "f.safetensors", {"attnfun": json.dumps(data)})
+    net = af.load(tmp_path / "f.safetensors")
+    assert repr(net.domain) == f"Box({name!r}=-1:1)"
+    assert f"for x in Box({name!r}=-1:1)" in str(net.certificate)
+
+
 def test_names_of_axes_are_lines_of_text():
     with pytest.raises(af.InputError, match="names must be a list of lines of text"):
         af.Box([0.0], [1.0], ["x\ny"])

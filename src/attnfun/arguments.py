@@ -165,7 +165,12 @@ def as_word(text: str) -> str:
     >>> as_word("my function\\n(1)"), as_word("<lambda>")
     ('my_function_1_', '<lambda>')
     """
-    return re.sub(NOT_IN_WORDS, "_", text)
+    return NOT_IN_WORDS.sub("_", text)
+
+
+def is_word(text: str) -> bool:
+    """Is it a name of one word?"""
+    return text != "" and NOT_IN_WORDS.search(text) is None
 
 
 def labels(name: str, value: object) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import as_float, labels, one_of, real_array
+from .arguments import as_float, is_word, labels, one_of, real_array
 from .errors import InputError, shown
 
 Floats = npt.NDArray[np.float64]
@@ -109,6 +109,15 @@ class Box:
             return self.names
         return ("x",) if self.size == 1 else tuple(f"x{k}" for k in range(self.size))
 
+    @property
+    def shown_axes(self) -> tuple[str, ...]:
+        """The labels as they are printed: in quotes unless they are words, so that none looks like an interval.
+
+        >>> Box([0, 0], [1, 1], ["x=-9:9, y", "z"])
+        Box('x=-9:9, y'=0:1, z=0:1)
+        """
+        return tuple(name if is_word(name) else repr(name) for name in self.axes)
+
     def flatten(self, points: npt.ArrayLike) -> tuple[npt.NDArray[np.float64], tuple[int, ...]]:
         """Points in the user's shape -> (rows of shape (B, D), leading axes).
 
@@ -181,7 +190,7 @@ class Box:
     def __repr__(self) -> str:
         if self.lo.ndim == 2:
             return f"Box(shape={self.shape}, lo={self.lo.min():g}.., hi=..{self.hi.max():g})"
-        pairs = zip(self.axes, self.lo.ravel(), self.hi.ravel(), strict=True)
+        pairs = zip(self.shown_axes, self.lo.ravel(), self.hi.ravel(), strict=True)
         return f"Box({', '.join(f'{name}={low:g}:{high:g}' for name, low, high in pairs)})"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from math import inf, isnan
 from typing import Any, TypeVar
 
-from ..arguments import as_word
+from ..arguments import is_word
 from ..errors import FileFormatError
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ class Fields:
     def word(self, name: str) -> str:
         """A name of one word, as Python functions have; nothing in it looks like a statement."""
         value = self.text(name)
-        self._require(value != "" and as_word(value) == value, name, "one word")
+        self._require(is_word(value), name, "one word")
         return value
 
     def entries(self, name: str) -> list[Any]:

@@ -78,4 +78,4 @@ def enclosed_at(target: Target, rows: Floats) -> Interval:
 
 def _spelled(row: Floats, domain: Box) -> str:
     """A point in words, to the last digit."""
-    return ", ".join(f"{name} = {float(number)!r}" for name, number in zip(domain.axes, row, strict=True))
+    return ", ".join(f"{name} = {float(number)!r}" for name, number in zip(domain.shown_axes, row, strict=True))

@@ -196,7 +196,7 @@ def digest(arrays: dict[str, Floats]) -> str:
 
 def describe(box: Interval, domain: Box) -> str:
     """A box (1, D) in words: `x in [-1, 0.5], y in [0, 1]`."""
-    ends = zip(domain.axes, box.lo.ravel(), box.hi.ravel(), strict=True)
+    ends = zip(domain.shown_axes, box.lo.ravel(), box.hi.ravel(), strict=True)
     return ", ".join(
         f"{name} = {low:g}" if low == high else f"{name} in [{low:g}, {high:g}]" for name, low, high in ends
     )

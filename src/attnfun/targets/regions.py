@@ -118,7 +118,7 @@ class Points(Box):
 
     def __repr__(self) -> str:
         within = f" and all within {self.fill:g}" if self.fill else ""
-        return f"Points({len(self.points)} points in {', '.join(self.axes)}{within})"
+        return f"Points({len(self.points)} points in {', '.join(self.shown_axes)}{within})"
 
 
 class Region(Box):
