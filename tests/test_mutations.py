@@ -36,8 +36,8 @@ from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
 from proving import bound_by
 from test_circuits import error_along_y, with_other_factors
-from test_overflow import ROUTES
-from test_relu_networks import onnx_file
+from test_overflow import ROUTES, routed
+from test_relu_networks import InPlace, onnx_file
 from test_rounding import cancelling_head, computed_and_bound
 
 certifying = import_module("attnfun.proofs.certify")
@@ -166,12 +166,10 @@ def test_overflow_is_refused(monkeypatch):
     refuse_overflow(loud, net.domain)
 
 
-@pytest.mark.parametrize("route", sorted(set(ROUTES) - {"ridges"}))
+@pytest.mark.parametrize("route", ROUTES)
 def test_overflow_is_refused_on_every_route(route, monkeypatch):
     """In a format with small numbers nothing is proved, nor checked again; without the refusals it is."""
-    target, how = ROUTES[route]
-    net = af.compile(target, {"x": (-1, 1)}, **how)
-    certificate = (net + 0.5 * net if route == "parts" else net).certificate
+    certificate = routed(route).certificate
     claim, norm = certificate.claim, certificate.norm
     prove = partial(certifying.combine, claim) if route == "parts" else partial(certify, claim, None, norm=norm)
     monkeypatch.setitem(FORMATS, "float64", replace(FORMATS["float64"], largest=1.0))
@@ -398,6 +396,52 @@ def test_settings_of_nodes_in_onnx_files(operation, settings, monkeypatch, tmp_p
     assert status_of(path, box) is None
     monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
     assert status_of(path, box) is af.Status.PROVED
+
+
+REFUSED = {
+    "a bound of Clip that varies": (helper.make_node("Clip", ["d", "x"], ["y"]), True),
+    "Dropout in training mode": (helper.make_node("Dropout", ["x", "half", "yes"], ["y"], seed=1), True),
+    "another axis of Flatten": (helper.make_node("Flatten", ["d"], ["y"], axis=0), False),
+}
+"""Nodes, and whether their values say what a reader missed; those of Flatten are the same in another shape."""
+
+
+@pytest.mark.parametrize(("node", "shows"), REFUSED.values(), ids=REFUSED)
+def test_refusals_of_nodes_in_onnx_files(node, shows, monkeypatch, tmp_path):
+    """A reader that looks at the first argument alone proves another function."""
+    nodes, weights = [helper.make_node("Add", ["x", "x"], ["d"]), node], {"half": np.array(0.5), "yes": np.array(True)}
+    path, read = onnx_file(tmp_path / "f.onnx", nodes, weights), relu_networks._ONNX[node.op_type]
+    assert status_of(path, [(-2, -1)]) is None
+    monkeypatch.setitem(relu_networks._ONNX, node.op_type, lambda graph, arguments, _: read(graph, arguments[:1], {}))
+    assert status_of(path, [(-2, -1)]) is (None if shows else af.Status.PROVED)
+    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    assert status_of(path, [(-2, -1)]) is af.Status.PROVED
+
+
+def test_quotients_in_onnx_files_that_no_weight_is(monkeypatch, tmp_path):
+    """Without the refusal a function is proved that differs in the last digit, which no comparison of floats shows."""
+    path = onnx_file(tmp_path / "f.onnx", [helper.make_node("Div", ["x", "b"], ["y"])], {"b": np.array([3.0])})
+    assert status_of(path, [(1, 2)]) is None
+    monkeypatch.setattr(relu_networks, "_are_powers_of_two", lambda numbers: True)
+    target = as_target(path, as_box([(1, 2)]))
+    assert target.status is af.Status.PROVED
+    assert Fraction(target.stages[0].weight.item()) * 3 != 1
+
+
+@pytest.mark.parametrize("functional", [False, True])
+def test_activations_in_place(functional, monkeypatch):
+    torch.manual_seed(0)
+    module, box = InPlace(True, functional), [(-1, 1)] * 3
+    assert status_of(module, box) is af.Status.PROVED
+    monkeypatch.setattr(relu_networks, "_overwritten", lambda values, old, new: values)
+    assert status_of(module, box) is None  # found by its values
+    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    rows = np.random.default_rng(0).uniform(-1, 1, (50, 3))
+    with torch.no_grad():
+        true = module.double()(torch.tensor(rows)).numpy()
+    target = as_target(module, as_box(box))
+    assert target.status is af.Status.PROVED
+    assert np.abs(target.values(rows) - true).max() > 0.01
 
 
 def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):

@@ -36,21 +36,28 @@ ROUTES = {
     "circuit": ("abs(x-0.2)", {"eps": 0.1, "construction": "circuit"}),
     "structure": (af.MaxAffine([[0.5], [-1.0]], [0.0, 0.0]), {"eps": 0.1}),
     "planes": ("x**2", {"eps": 0.2, "construction": "max-affine"}),
-    "ridges": (af.TruncatedLinear(np.ones((1, 1)), 0.0, -0.5, 0.5), {"options": {"p": 8}}),
+    "one feature": (
+        af.TruncatedLinear(np.ones((1, 1)), 0.0, -0.5, 0.5),
+        {"domain": af.Box([[-1.0]], [[1.0]]), "options": {"p": 8}, "construction": "truncated-linear"},
+    ),
     "parts": ("sin(3*x)", {"eps": 0.2, "construction": "cross"}),
     "averages": ("sin(3*x)", {"eps": 0.5, "construction": "cross", "norm": 2.0}),
 }
 
 
+def routed(route: str) -> af.Compiled:
+    """A network whose certificate is proved in this way."""
+    target, how = ROUTES[route]
+    net = af.compile(target, **{"domain": {"x": (-1, 1)}, **how})
+    return net + 0.5 * net if route == "parts" else net
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_every_way_to_prove_a_bound_makes_sure_of_it(route, monkeypatch):
     """In a format whose largest number is smaller than some number of the network, nothing is proved again."""
-    target, how = ROUTES[route]
-    domain = af.Box([[-1.0]], [[1.0]]) if route == "ridges" else {"x": (-1, 1)}
-    how = how if route != "ridges" else {**how, "construction": "truncated-linear"}
-    net = af.compile(target, domain, **how)
-    net = net + 0.5 * net if route == "parts" else net
+    net = routed(route)
     assert net.certificate.proved
+    assert net.certificate.proof.rule == ("boxes" if route == "averages" else route)
     small = replace(FORMATS["float64"], largest=1.0)
     monkeypatch.setitem(FORMATS, "float64", small)
     with pytest.raises(ProofFailed, match="may overflow"):

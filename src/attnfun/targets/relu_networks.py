@@ -181,10 +181,15 @@ def _traced_output(traced: Any, graph: Graph) -> int:
             what = name or getattr(node.target, "__name__", node.target)
             raise _unsupported(f"{what} ({node.name})", ", ".join(sorted(_TORCH)))
         result = _TORCH[name](graph, inputs, part if part is not None else settings)
-        if settings.get("inplace", False) and result != inputs[0]:  # whoever reads that tensor later finds the result
-            values = {reader: result if value == inputs[0] else value for reader, value in values.items()}
+        if settings.get("inplace", False):
+            values = _overwritten(values, inputs[0], result)
         values[node] = result
     raise InputError("the PyTorch module must return a tensor", got=repr(traced))
+
+
+def _overwritten(values: dict[Any, int], old: int, new: int) -> dict[Any, int]:
+    """Values after an operation in place: whoever reads the old one from now on finds the new one."""
+    return {node: new if value == old else value for node, value in values.items()}
 
 
 def _numbers(tensor: Any) -> Floats:
@@ -381,9 +386,14 @@ def _onnx_multiply(graph: Graph, arguments: list[Argument], settings: dict[str, 
 def _onnx_divide(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
     """Division by powers of two: other quotients are no float weights, so no network of ours would be that function."""
     source, divisor = _variable("Div", arguments), arguments[1]
-    if not isinstance(divisor, np.ndarray) or not (np.abs(np.frexp(divisor)[0]) == 0.5).all():
+    if not isinstance(divisor, np.ndarray) or not _are_powers_of_two(divisor):
         raise _unsupported(f"Div by {divisor}", "Div by powers of two; write Mul by the reciprocal instead")
     return graph.scale(source, 1.0 / _row("Div", divisor, graph.widths[source]))
+
+
+def _are_powers_of_two(numbers: Floats) -> bool:
+    """Or their negatives: reciprocals of these are exact, or overflow."""
+    return bool((np.abs(np.frexp(numbers)[0]) == 0.5).all())
 
 
 def _onnx_clip(graph: Graph, arguments: list[Argument], settings: dict[str, Any]) -> int:
