@@ -14,6 +14,7 @@ from math import inf, nan
 
 import numpy as np
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -266,6 +267,7 @@ LABELLED = {
     "a name of a declared function that says something": ("declared", {"target__name": "that x"}),
     "a name of a black box that says something": ("black box", {"target__name": "error <= 0 proved"}),
     "no name": ("traced", {"target__name": ""}),
+    "no version": ("one head", {"attnfun": "0'; echo '"}),
     "a figure that looks like the bound": ("one head", {"figures__bound": 1e-12}),
     "a figure of another construction": ("one head", {"figures__planes": 3.0}),
     "a figure of two lines": ("one head", {"figures": {"cells\nbound": 1e-12}}),
@@ -309,6 +311,38 @@ def test_what_was_said_before_building_is_read_where_a_theorem_proves_it(name, p
     path = tmp_path / "f.safetensors"
     made(name).save(path)
     assert af.load(path).a_priori_proved is proved
+
+
+@cache
+def rectifiers() -> af.Compiled:
+    layers = torch.nn.Linear(1, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)
+    torch.manual_seed(0)
+    return af.compile(torch.nn.Sequential(*layers).double().eval(), [(-1, 1)], 0.1)
+
+
+STAGES = {
+    "no numbers": {"0.weight": np.full((1, 2), nan)},
+    "infinite numbers": {"1.bias": np.full(1, inf)},
+    "another width": {"1.weight": np.ones((3, 1))},
+    "more axes": {"0.weight": np.ones((1, 1, 2))},
+    "a bias too short": {"0.bias": np.zeros(1)},
+    "whole numbers": {"0.weight": np.ones((1, 2), dtype=np.int64)},
+    "ends that are no numbers": {"0.low": np.full(2, nan)},
+    "ends at infinity": {"0.low": np.full(2, inf)},
+    "ends in another order": {"0.low": np.full(2, 1.0), "0.high": np.zeros(2)},
+    "more outputs": {"1.weight": np.ones((2, 2)), **{f"1.{name}": np.zeros(2) for name in ("bias", "low", "high")}},
+}
+
+
+@pytest.mark.parametrize("changes", STAGES.values(), ids=STAGES)
+def test_stages_of_a_target_fit_together(changes, tmp_path):
+    path = tmp_path / "f.safetensors"
+    rectifiers().save(path)
+    assert af.load(path).certificate.proved
+    tensors = load_file(path) | {f"target.{name}": array for name, array in changes.items()}
+    save_file(tensors, path, {"attnfun": json.dumps(description(path))})
+    with pytest.raises(af.FileFormatError, match="target must have"):
+        af.load(path)
 
 
 def odd(p):

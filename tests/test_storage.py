@@ -82,6 +82,14 @@ def rewrite(path, change):
     save_file(load_file(path), path, {"attnfun": json.dumps(header)})
 
 
+def test_what_to_install_is_a_version(saved):
+    """The remedy is a command that users may copy."""
+    rewrite(saved, lambda header: header.update(format=99, attnfun="9'; echo '"))
+    with pytest.raises(af.FileFormatError, match="must be a version") as refused:
+        af.load(saved)
+    assert "pip" not in str(refused.value)
+
+
 def test_a_newer_format_names_the_version_to_install(saved):
     rewrite(saved, lambda header: header.update(format=99, attnfun="7.5.0"))
     with pytest.raises(af.FileFormatError, match=r"attnfun>=7\.5\.0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from math import inf, isnan
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from ..errors import FileFormatError
 
 T = TypeVar("T")
 
+VERSION = re.compile(r"[0-9][0-9a-z.+]*")
 MOST_SHOWN = 80
 """Characters of a wrong value that an error repeats."""
 
@@ -70,6 +72,12 @@ class Fields:
         """A name of one word, as Python functions have; nothing in it looks like a statement."""
         value = self.text(name)
         self._require(is_word(value), name, "one word")
+        return value
+
+    def version(self, name: str) -> str:
+        """The number of a version, which users are told to install: nothing that a shell would take for more."""
+        value = self.text(name)
+        self._require(VERSION.fullmatch(value) is not None, name, "a version such as 1.0.2")
         return value
 
     def entries(self, name: str) -> list[Any]:

@@ -90,7 +90,7 @@ def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
     except (ValueError, RecursionError):
         raise FileFormatError(f"{path} must carry a readable attnfun description") from None
     given = Fields(description)
-    number, version = given.whole("format", 1), given.text("attnfun")
+    number, version = given.whole("format", 1), given.version("attnfun")
     if number > FORMAT:
         raise FileFormatError(
             f"this attnfun reads file formats up to {FORMAT}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..arithmetic import Interval, Jet
 from ..arithmetic.directed import dot_up
 from ..arithmetic.forms import Forms, Frame
 from ..domain import WIDEST, Box
-from ..errors import InputError
+from ..errors import FileFormatError, InputError
 from .base import Floats, Status, Target, Unanswerable
 from .maxima import Maxima, References, on_frame
 
@@ -45,6 +46,21 @@ class Stage:
     def clipped(self, low: float, high: float) -> Stage:
         """The stage with these ends for every unit."""
         return Stage(self.weight, self.bias, np.full(len(self.bias), low), np.full(len(self.bias), high))
+
+    @classmethod
+    def restored(cls, arrays: dict[str, Floats], number: int, width: int) -> Stage:
+        """A stage from a file, if it is one of so many inputs."""
+        weight, bias, low, high = (arrays[f"{number}.{name}"] for name in ("weight", "bias", "low", "high"))
+        units = weight.shape[-1:]
+        shapes = (weight.shape, bias.shape, low.shape, high.shape) == ((width, *units), units, units, units)
+        floats = all(array.dtype == np.float64 for array in (weight, bias, low, high))
+        ends = shapes and ((low <= high) & (low < np.inf) & (high > -np.inf)).all()
+        if not (ends and floats and np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise FileFormatError(
+                f"stage {number} of a target must have float64 weights ({width}, m), biases and ends low <= high",
+                got=f"shapes {weight.shape}, {bias.shape}, {low.shape}, {high.shape} of {weight.dtype}, {bias.dtype}",
+            )
+        return cls(weight, bias, low, high)
 
     @property
     def is_affine(self) -> bool:
@@ -146,8 +162,12 @@ class PiecewiseLinear(Target):
         cls, description: dict[str, Any], arrays: dict[str, Floats], domain: Box, output_shape: tuple[int, ...]
     ) -> PiecewiseLinear:
         """The target of a saved network."""
-        names = ("weight", "bias", "low", "high")
-        stages = [Stage(*(arrays[f"{k}.{name}"] for name in names)) for k in range(description["stages"])]
+        stages, width = list[Stage](), domain.size
+        for number in range(description["stages"]):
+            stages.append(Stage.restored(arrays, number, width))
+            width = len(stages[-1].bias)
+        if not stages or width != prod(output_shape):
+            raise FileFormatError(f"a target must have stages that end in {prod(output_shape)} numbers", got=width)
         return PiecewiseLinear(stages, domain, output_shape, description["name"], description.get("assumptions", ()))
 
     def __repr__(self) -> str:
