@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from importlib import import_module
 from math import inf, nan, nextafter
@@ -16,9 +15,9 @@ from attnfun.arithmetic.formats import DTYPES
 from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
+from attnfun.judge.ranges import precision
 from attnfun.network import Affine, Network
 from attnfun.proofs import certify, points
-from attnfun.proofs.arb_jets import precision
 from attnfun.proofs.claim import EDGE_ASSUMPTION
 from attnfun.proofs.rules import parts
 from attnfun.proofs.search import network_rows
@@ -55,16 +54,6 @@ def test_a_proof_that_a_point_contradicts_is_an_internal_error(dtype, monkeypatc
     claim = claim_about(WAVE, dtype=dtype)
     claiming(monkeypatch, shrunk)
     with pytest.raises(af.SoundnessError, match=r"bound \S+ was proved but .* error of at least \S+ at x = .*report"):
-        certify(claim, 10.0)
-
-
-def test_without_ball_arithmetic_intervals_judge(monkeypatch):
-    monkeypatch.setitem(sys.modules, "attnfun.proofs.arb", None)
-    monkeypatch.setattr(points, "Expression", type(None))
-    claim = claim_about(WAVE)
-    assert certify(claim, 10.0).proved
-    claiming(monkeypatch, shrunk)
-    with pytest.raises(af.SoundnessError):
         certify(claim, 10.0)
 
 

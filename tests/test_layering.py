@@ -18,6 +18,7 @@ ORDER = [
     "executors",
     "arithmetic",
     "domain",
+    "judge",
     "targets",
     "pieces",
     "network",

@@ -50,8 +50,7 @@ def test_saved_domains_come_back(name, compiled, tmp_path):
     rows = np.random.default_rng(0).uniform(-2, 2, (500, 2))
     assert np.array_equal(again.domain.contains(rows), net.domain.contains(rows))
     assert again.certificate.recheck().bound <= net.certificate.bound * (1 + 1e-12)
-    with pytest.raises(af.InputError, match="on boxes"):
-        net.certificate.recheck(engine="arb")
+    assert again.certificate.recheck(engine="arb").judged
 
 
 def test_parts_of_a_region_that_no_sample_meets_are_covered():

@@ -100,7 +100,9 @@ def verify(
     file: FileArgument,
     engine: Annotated[
         str,
-        typer.Option(help="interval, or arb: then the construction part again in ball arithmetic, independently."),
+        typer.Option(
+            help="interval, or arb: then the judge, which shares nothing with the first reader, reads it too."
+        ),
     ] = "interval",
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
     as_json: AsJson = False,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import fsum, inf, isinf, nextafter
+from math import inf, isinf, nextafter
 from typing import TYPE_CHECKING, Any
 
 from ..arguments import one_of
 from ..arithmetic.directed import about_at_most, restated, sum_error
 from ..deadline import TIME_LIMIT, Deadline
-from ..domain import Box
 from ..errors import InputError, ProofFailed, TimeLimitReached
-from ..targets import Expression, Status
+from ..judge import Verdict, claim_of, judge
+from ..targets import Status
 from .claim import Claim
 from .proof import ALIKE, PARTS, Proof
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .certify import Effort
 
 ENGINES = ("interval", "arb")
-"""Ways to prove a bound again: the one that certificates are made with, and an independent one in ball arithmetic."""
+"""Who checks a bound again: the reader that certificates are made with, or the judge as well, in ball arithmetic."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,8 @@ class Certificate:
     """The limit of time or memory that ended the search for a smaller bound, in words; not in files."""
     proof: Proof | None = field(default=None, repr=False)
     """Why the bound holds, as data that a rule can check; None for an estimate, or where it was not kept."""
+    judged: bool = False
+    """Has the judge agreed? Not in files, which are not believed."""
 
     @property
     def dtype(self) -> str:
@@ -65,7 +67,8 @@ class Certificate:
     def headline(self) -> str:
         """The bound with its status, in a few words."""
         relation = "about" if self.status is Status.ESTIMATED else "<="
-        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}"
+        judged = ", and judged independently" if self.judged else ""
+        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}{judged}"
 
     @property
     def _error(self) -> str:
@@ -135,16 +138,16 @@ class Certificate:
 
         A function whose code is not in the file must be given as `target`. The proof has as many seconds as compiling
         has unless `time_limit` says otherwise; `effort`, which has a deadline of its own, says how else it is run. The
-        engine "interval" proves everything again. The engine "arb" does that too, and then proves the `construction`
-        part of a formula's bound in ball arithmetic, which shares nothing with the first proof; the new bound is the
-        sum of that part and the others as proved again. Nothing but the stated bound is taken from this certificate.
+        engine "interval" checks the proof, or proves everything again. With "arb" the bound is then judged in ball
+        arithmetic by a second reader (`attnfun.judge`) that shares nothing with the first; InputError says what it does
+        not know. Nothing but the stated bound and the proof is taken from this certificate.
         """
         one_of("engine", engine, ENGINES)
         from .certify import Effort
 
         claim, effort = self.claim.with_target(target), effort or Effort(Deadline.of(time_limit))
         try:
-            return self._again_in_balls(claim, effort) if engine == "arb" else self.again(claim, effort)
+            return self._judged(claim, effort) if engine == "arb" else self.again(claim, effort)
         except TimeLimitReached as late:
             got = f"no more than this within the time: {late}"
             raise ProofFailed(self._lost, got=got, remedy=f"{late.reason}.") from late
@@ -180,31 +183,30 @@ class Certificate:
             )
         return again
 
-    def _again_in_balls(self, claim: Claim, effort: Effort) -> Certificate:
-        """The whole proof once more, and then its construction part by the other engine."""
-        plain = self.status is not Status.ESTIMATED and isinf(self.norm) and type(claim.domain) is Box
-        if not isinstance(claim.target, Expression) or not plain:
+    def verdict(self) -> Verdict:
+        """What the judge says of this certificate: it reads what would be saved, and shares nothing with the proof."""
+        from .storage import pack
+
+        tensors, description = pack(self)
+        return judge(claim_of(description, tensors))
+
+    def _judged(self, claim: Claim, effort: Effort) -> Certificate:
+        """The whole proof once more, and then by the judge, which reads what would be saved."""
+        again = self.again(claim, effort)
+        verdict = replace(self, claim=claim, proof=self.proof or again.proof).verdict()
+        if not verdict.covered:
             raise InputError(
-                "the ball engine checks proofs about formulas on boxes in the sup norm only",
-                got=f"{claim.description['kind']} on {claim.domain!r}, {self.status.value}, norm {self.norm:g}",
+                "the judge must know what a certificate is about",
+                got=verdict.reason,
                 remedy='Recheck with engine="interval".',
             )
-        from .arb import bound_error
-
-        again = self.again(claim, effort)
-        others = fsum(part for name, part in again.parts.items() if name != "construction")
-        goal = min(restated(self.bound) - others, restated(self.parts["construction"]))
-        outcome = bound_error(claim.target, claim.network, goal, effort.deadline)
-        if outcome.bound > goal:
-            effort.deadline.check("the proof")
+        if not verdict.agreed:
             raise ProofFailed(
-                f"{self._lost} in ball arithmetic, where {goal:.6g} is left for the construction",
-                got=f"{outcome.bound:.6g}",
-                remedy="The file may have been changed, or the target is another function.",
+                f"{self._lost} by the judge",
+                got=verdict.reason,
+                remedy="The file may have been changed, or the target is another function. If not, please report this.",
             )
-        parts = {**again.parts, "construction": outcome.bound}
-        bound = nextafter(fsum(parts.values()), inf)
-        return replace(again, bound=bound, parts=parts, effort={**again.effort, "boxes": outcome.boxes})
+        return replace(again, judged=True)
 
     def as_dict(self) -> dict[str, Any]:
         """A self-describing JSON-ready form."""

@@ -4,8 +4,8 @@ A certificate says `|f(x) - net(x)| <= bound` at every real x of the domain, net
 computes there, in any order of summation. At a point x that is given in floats, and so exactly, let
 
     y        what NumPy computes in that dtype, one of the results that the certificate is about,
-    [a, b]   an interval that holds f(x): a formula in ball arithmetic where python-flint is installed, which shares
-             nothing with the proof; any other target by its own enclosure of the single point.
+    [a, b]   an interval that holds f(x): a formula as the judge reads it, in ball arithmetic, which shares nothing with
+             the proof; any other target by its own enclosure of the single point.
 
 Then `max(a - y, y - b) <= |f(x) - y|`, and the left side is computed rounded down. So a true certificate always passes:
 no rounding of the search, of f or of this comparison can make the left side larger than the bound. Where f(x) is not
@@ -23,7 +23,8 @@ import numpy.typing as npt
 from ..arithmetic import Interval
 from ..arithmetic.directed import below
 from ..domain import Box
-from ..errors import InputError, MissingExtra, SoundnessError
+from ..errors import InputError, SoundnessError
+from ..judge import values_at
 from ..network import Network
 from ..targets import Expression, Status, Target
 from .search import network_rows
@@ -67,12 +68,8 @@ def least_errors(target: Target, network: Network, rows: Floats) -> Floats:
 def enclosed_at(target: Target, rows: Floats) -> Interval:
     """Intervals that hold the target's values at rows, (P, D) -> (P, m)."""
     if isinstance(target, Expression) and len(rows):
-        try:
-            from . import arb
-        except MissingExtra:
-            pass
-        else:
-            return Interval(*arb.enclosed_at(target, rows))
+        low, high = values_at(target.text, target.domain.axes, rows)
+        return Interval(low, high)
     return target.enclose(Interval(rows))
 
 

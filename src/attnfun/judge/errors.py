@@ -1,0 +1,9 @@
+"""What the judge raises."""
+
+
+class Unreadable(Exception):
+    """A file, a formula or a proof that cannot be read, or contradicts itself."""
+
+
+class NotCovered(Exception):
+    """Something that the judge does not know how to check yet."""

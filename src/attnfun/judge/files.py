@@ -1,0 +1,427 @@
+"""The judge's own reader of files: networks, domains, targets, certificates and proofs. Nothing is taken on trust.
+
+A file is in the safetensors format: named arrays, and a description in JSON under the name `attnfun`. Sizes are checked
+before arrays are read, every field has a kind, and what does not fit together is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from .errors import NotCovered, Unreadable
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Tensors = dict[str, Array]
+
+FORMATS = (1, 2)
+LARGEST_FILE = 2**31
+"""Bytes."""
+DEEPEST = 32
+"""Parts and lemmas stand inside each other at most so deep."""
+LEAF = 255
+"""The axis of a node of a cutting tree that is not cut."""
+BITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
+LEAST = {"float64": 2.0**-1074, "float32": 2.0**-149, "bfloat16": 2.0**-133, "float16": 2.0**-24}
+LARGEST = {"bfloat16": (2 - 2.0**-7) * 2.0**127, "float16": 65504.0}
+"""Significant bits, smallest and largest numbers of the formats that weights may have."""
+HELD = {"float64": "float64", "float32": "float32", "bfloat16": "float32", "float16": "float32"}
+MOST_WRITTEN_OUT = 2**16
+"""Memory tokens of factored attention that are written out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """`Z = Σ_k A_k X B_k + C`; without A_k each token alone, `Z = X B + C`."""
+
+    right: Floats  # (K, d, m)
+    constant: Floats  # (N, m)
+    left: Floats | None  # (K, N, n)
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """Multi-head attention: `q = z W_Q + b_Q`, `k = m W_K + b_K`, `v = m W_V + b_V`, `Σ_h softmax(q·k) v W_O + b_O`.
+
+    The tokens m are the memory, and behind the data tokens if those are attended to.
+    """
+
+    query: Floats  # (H, d, k)
+    query_bias: Floats  # (H, k)
+    key: Floats  # (H, e, k)
+    key_bias: Floats  # (H, k)
+    value: Floats  # (H, e, v)
+    value_bias: Floats  # (H, v)
+    output: Floats  # (H, v, o)
+    output_bias: Floats  # (o,)
+    memory: Floats  # (M, e)
+    attends_data: bool
+    residual: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """Softmax over the features of each token."""
+
+    width: int
+
+
+Layer = Affine | Attention | Softmax
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """Layers, the length of the sequence that goes in, and the number format."""
+
+    layers: tuple[Layer, ...]
+    length: int
+    width: int
+    dtype: str
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """A box, the points of a box at which a condition holds, or a cloud of points with all that is near."""
+
+    low: Floats  # (D,)
+    high: Floats  # (D,)
+    names: tuple[str, ...]
+    condition: str | None = None
+    points: Floats | None = None  # (S, D)
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Proof:
+    """A lemma: its rule, its data, and the lemmas that it needs."""
+
+    rule: str
+    data: Mapping[str, Array]
+    premises: tuple[Proof, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """What a certificate states of a network, a target and a domain."""
+
+    network: Network
+    domain: Domain
+    outputs: int
+    target: Mapping[str, Any]
+    """The target's kind and its words."""
+    arrays: Tensors
+    """The target's numbers."""
+    bound: float
+    """Without what is set aside for fast evaluation."""
+    status: str
+    norm: float
+    proof: Proof | None
+    parts: tuple[Claim, ...] = ()
+    declared: tuple[str, ...] = field(default=())
+    """What the certificate takes for granted."""
+
+
+def read(path: str | os.PathLike[str]) -> Claim:
+    """The claim in a file."""
+    try:
+        if Path(path).stat().st_size > LARGEST_FILE:
+            raise Unreadable(f"a file may have {LARGEST_FILE} bytes")
+        with safe_open(str(path), "numpy") as file:
+            words = (file.metadata() or {}).get("attnfun", "")
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        description = json.loads(words)
+    except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError) as reason:
+        raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
+    if _get(description, "format", int) not in FORMATS:
+        raise Unreadable(f"the file format must be one of {FORMATS}")
+    return claim_of(description, tensors)
+
+
+def _get(data: Any, name: str, *kinds: type) -> Any:
+    """A field of a description, of one of these types."""
+    if not isinstance(data, dict) or name not in data or not isinstance(data[name], kinds):
+        raise Unreadable(f"the description must have {name!r}, one of {', '.join(kind.__name__ for kind in kinds)}")
+    if isinstance(data[name], bool) and bool not in kinds:
+        raise Unreadable(f"the field {name!r} must be no truth value")
+    return data[name]
+
+
+def _number(data: Any, name: str, least: float = 0.0) -> float:
+    """A finite number that is not too small."""
+    try:
+        number = float(_get(data, name, int, float))
+    except OverflowError:
+        number = inf
+    if not isfinite(number) or number < least:
+        raise Unreadable(f"the field {name!r} must be a finite number of at least {least:g}")
+    return number
+
+
+def _array(tensors: Tensors, name: str, dimensions: int, kind: str = "float64") -> Array:
+    """An array of this type and with this many dimensions."""
+    array = tensors.get(name)
+    if array is None or array.ndim != dimensions or array.dtype != kind:
+        raise Unreadable(f"the file must have {name} as an array of {kind} with {dimensions} dimensions")
+    return array
+
+
+def _below(tensors: Tensors, prefix: str) -> Tensors:
+    return {name.removeprefix(prefix): array for name, array in tensors.items() if name.startswith(prefix)}
+
+
+def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
+    """The claim in a description and its arrays."""
+    if depth > DEEPEST:
+        raise Unreadable(f"parts may stand {DEEPEST} deep inside each other")
+    domain = _domain(_get(data, "domain", dict))
+    shape = _get(data, "output_shape", list)
+    if not all(isinstance(each, int) and 0 < each < 2**31 for each in shape):
+        raise Unreadable("the field 'output_shape' must be a list of sizes")
+    network = _network(_get(data, "network", dict), tensors, len(domain.low), prod(shape))
+    certificate, parts = _get(data, "certificate", dict), _get(data, "parts", list) if "parts" in data else []
+    norm = inf if certificate.get("norm") == "inf" else _number(certificate, "norm", 1.0)
+    shares = _get(certificate, "parts", dict)
+    aside = _number(shares, "windows") if "windows" in shares else 0.0
+    if _get(certificate, "dtype", str) != network.dtype:
+        raise Unreadable("the certificate must be about the number format of its network")
+    lines = _get(certificate, "assumptions", list)
+    proof = _proof(data["proof"], tensors) if data.get("proof") is not None else None
+    inner = tuple(claim_of(part, _below(tensors, f"parts.{k}."), depth + 1) for k, part in enumerate(parts))
+    return Claim(
+        network,
+        domain,
+        prod(shape),
+        _get(data, "target", dict),
+        _below(tensors, "target."),
+        _number(certificate, "bound") - aside,
+        _get(certificate, "status", str),
+        norm,
+        proof,
+        inner,
+        tuple(str(line) for line in lines),
+    )
+
+
+def _domain(data: Any) -> Domain:
+    kind = data.get("kind")
+    if kind == "region":
+        box = _domain(_get(data, "box", dict))
+        return Domain(box.low, box.high, box.names, _get(data, "predicate", str))
+    if kind == "points":
+        points = _numbers(_get(data, "points", list))
+        if points.ndim < 1 or not points.size:
+            raise Unreadable("a cloud must have points")
+        points, fill = points.reshape(len(points), -1), _number(data, "fill")
+        return Domain(points.min(axis=0), points.max(axis=0), _names(data, points.shape[1]), None, points, fill)
+    if kind is not None:
+        raise Unreadable(f"a domain must be a box, a region or points, not {str(kind)[:40]!r}")
+    low, high = (_numbers(_get(data, name, list, float, int)).ravel() for name in ("lo", "hi"))
+    if low.shape != high.shape or not low.size or not (low <= high).all():
+        raise Unreadable("a box must have as many lower as upper ends, and none above its other end")
+    return Domain(low, high, _names(data, len(low)))
+
+
+def _numbers(data: Any) -> Floats:
+    try:
+        numbers = np.array(data, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise Unreadable("a domain must be made of numbers") from None
+    if not np.isfinite(numbers).all():
+        raise Unreadable("a domain must be bounded")
+    return numbers
+
+
+def _names(data: Any, size: int) -> tuple[str, ...]:
+    """The names of the variables, or x0, x1, ..."""
+    names = data.get("names")
+    if names is None:
+        return ("x",) if size == 1 else tuple(f"x{k}" for k in range(size))
+    if not isinstance(names, list) or len(names) != size or not all(isinstance(name, str) for name in names):
+        raise Unreadable("a domain must have a name for each variable")
+    if len(set(names)) != size:
+        raise Unreadable("the variables of a domain must have different names")
+    return tuple(names)
+
+
+def _proof(data: Any, tensors: Tensors, place: str = "proof", depth: int = 0) -> Proof:
+    if depth > DEEPEST:
+        raise Unreadable(f"lemmas may stand {DEEPEST} deep inside each other")
+    names = _get(data, "data", list)
+    if not all(isinstance(name, str) and f"{place}.{name}" in tensors for name in names):
+        raise Unreadable(f"the file must have the data of {place}")
+    premises = _get(data, "premises", list)
+    below = tuple(_proof(each, tensors, f"{place}.{k}", depth + 1) for k, each in enumerate(premises))
+    return Proof(_get(data, "rule", str), {name: tensors[f"{place}.{name}"] for name in names}, below)
+
+
+def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
+    """The network, if its layers fit together and each weight is a number of its format."""
+    dtype = _get(data, "dtype", str)
+    if dtype not in BITS:
+        raise Unreadable(f"the number format must be one of {', '.join(BITS)}")
+    layers = tuple(
+        _layer(plain, {name: _weights(array, dtype, name) for name, array in _below(tensors, f"layers.{k}.").items()})
+        for k, plain in enumerate(_get(data, "layers", list))
+    )
+    if not layers:
+        raise Unreadable("a network must have layers")
+    width = _width_in(layers[0])
+    length = data.get("length")
+    if length is None:
+        length = inputs // max(width, 1)
+    if not isinstance(length, int) or length < 1 or length * width != inputs:
+        raise Unreadable("the network must read as many numbers as the domain has variables")
+    sizes = (length, width)
+    for layer in layers:
+        sizes = _sizes_after(layer, sizes)
+    if prod(sizes) != outputs:
+        raise Unreadable("the network must put out as many numbers as the file says")
+    return Network(layers, length, width, dtype)
+
+
+def rounded(numbers: Floats, dtype: str) -> Floats:
+    """The nearest numbers of a format, ties to even; infinite beyond the largest."""
+    if dtype in ("float64", "float32"):
+        with np.errstate(over="ignore"):
+            return numbers.astype(dtype).astype(np.float64)
+    step = np.maximum(np.ldexp(1.0, np.frexp(numbers)[1] - BITS[dtype]), LEAST[dtype])
+    nearest = np.rint(numbers / step) * step
+    return np.where(np.abs(nearest) > LARGEST[dtype], np.copysign(np.inf, numbers), nearest)
+
+
+def _weights(array: Array, dtype: str, name: str) -> Floats:
+    """Weights as float64, if they are finite numbers of the format."""
+    if array.dtype != HELD[dtype]:
+        raise Unreadable(f"the weights {name} must be stored as {HELD[dtype]}")
+    exact = array.astype(np.float64)
+    if not np.isfinite(exact).all() or (rounded(exact, dtype) != exact).any():
+        raise Unreadable(f"the weights {name} must be finite numbers of {dtype}")
+    return exact
+
+
+def _layer(plain: Any, weights: dict[str, Floats]) -> Layer:
+    match _get(plain, "kind", str):
+        case "affine":
+            return Affine(_of(weights, "right", 3), _of(weights, "constant", 2), weights.get("left"))
+        case "softmax":
+            return Softmax(_get(plain, "width", int))
+        case "attention":
+            dimensions = {
+                "query": 3,
+                "query_bias": 2,
+                "key": 3,
+                "key_bias": 2,
+                "value": 3,
+                "value_bias": 2,
+                "output": 3,
+            }
+            arrays = {name: _of(weights, name, count) for name, count in dimensions.items()}
+            arrays |= {"output_bias": _of(weights, "output_bias", 1), "memory": _of(weights, "memory", 2)}
+            return Attention(**arrays, attends_data=_flag(plain, "attends_data"), residual=_flag(plain, "residual"))
+        case "factored-attention":
+            return _written_out(plain, weights)
+        case kind:
+            raise Unreadable(f"the kind of layer {kind[:40]!r} is unknown")
+
+
+def _flag(plain: Any, name: str) -> bool:
+    """A truth value; false where an older file has none."""
+    return _get(plain, name, bool) if name in plain else False
+
+
+def _of(weights: dict[str, Floats], name: str, dimensions: int) -> Floats:
+    array = weights.get(name)
+    if array is None or array.ndim != dimensions:
+        raise Unreadable(f"a layer must have {name} with {dimensions} dimensions")
+    return array
+
+
+def _written_out(plain: Any, weights: dict[str, Floats]) -> Attention:
+    """A head whose memory tokens are all combinations along axes, with all its keys.
+
+    Token (j_1, ..., j_r) has the score `Σ_k (a_k[j_k] q_k + b_k[j_k])`: its key is (a, b), and the query (q, 1).
+    """
+    sizes = _get(plain, "sizes", list)
+    if not all(isinstance(each, int) and 0 < each <= MOST_WRITTEN_OUT for each in sizes) or not sizes:
+        raise Unreadable("factored attention must have axes with tokens")
+    if prod(sizes) > MOST_WRITTEN_OUT:
+        raise NotCovered(f"factored attention with more than {MOST_WRITTEN_OUT} memory tokens")
+    query, bias = _of(weights, "query", 3), _of(weights, "query_bias", 2)
+    rank, values = len(sizes), _of(weights, "values", 2)
+    parts = [_of(weights, name, 1) for name in ("slopes", "offsets")]
+    if any(part.size != sum(sizes) for part in parts) or len(values) != prod(sizes) or query.shape[2] != rank:
+        raise Unreadable("factored attention must have a slope and an offset for each token of its axes")
+    axes = [np.split(part, np.cumsum(sizes)[:-1]) for part in parts]
+    grids = [grid.ravel() for each in axes for grid in np.meshgrid(*each, indexing="ij")]
+    memory = np.column_stack([*grids, values])  # (M, 2r + v)
+    every = np.eye(memory.shape[1])[None]  # (1, 2r + v, 2r + v)
+    return Attention(
+        query=np.concatenate([query, np.zeros_like(query)], axis=2),
+        query_bias=np.concatenate([bias, np.ones((1, rank))], axis=1),
+        key=every[:, :, : 2 * rank],
+        key_bias=np.zeros((1, 2 * rank)),
+        value=every[:, :, 2 * rank :],
+        value_bias=np.zeros((1, values.shape[1])),
+        output=_of(weights, "output", 3),
+        output_bias=_of(weights, "output_bias", 1),
+        memory=memory,
+        attends_data=False,
+        residual=False,
+    )
+
+
+def _width_in(layer: Layer) -> int:
+    match layer:
+        case Affine():
+            return layer.right.shape[1]
+        case Attention():
+            return layer.query.shape[1]
+        case Softmax():
+            return layer.width
+
+
+def _sizes_after(layer: Layer, sizes: tuple[int, int]) -> tuple[int, int]:
+    """Tokens and features after a layer; an error if it does not fit."""
+    length, width = sizes
+    match layer:
+        case Softmax():
+            fits = layer.width == width
+            after = sizes
+        case Affine(right, constant, None):
+            fits = right.shape[:2] == (1, width) and constant.shape == (1, right.shape[2])
+            after = (length, right.shape[2])
+        case Affine(right, constant):
+            left: Floats = np.zeros((0, 0, 0)) if layer.left is None else layer.left
+            fits = left.ndim == 3 and left.shape[2] == length and right.shape[1] == width
+            fits = fits and left.shape[0] == right.shape[0] and constant.shape == (left.shape[1], right.shape[2])
+            after = constant.shape
+        case Attention():
+            heads, features, keys = layer.key.shape
+            values, out = layer.value.shape[2], layer.output.shape[2]
+            fits = (
+                layer.query.shape == (heads, width, keys)
+                and layer.query_bias.shape == layer.key_bias.shape == (heads, keys)
+                and layer.value.shape == (heads, features, values)
+                and layer.value_bias.shape == (heads, values)
+                and layer.output.shape == (heads, values, out)
+                and layer.output_bias.shape == (out,)
+                and layer.memory.shape[1] == features
+                and (layer.attends_data or len(layer.memory) > 0)
+                and (not layer.attends_data or features == width)
+                and (not layer.residual or out == width)
+                and heads > 0
+            )
+            after = (length, out)
+    if not fits:
+        raise Unreadable("the layers of the network must fit together")
+    return after

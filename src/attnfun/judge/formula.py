@@ -1,0 +1,349 @@
+"""The judge's own reader of formulas: text -> steps, by its own grammar. Nothing is evaluated as code.
+
+Operators bind as in Python, loosest first:
+
+    or | and | not | < <= > >= (chained) | + - | * / | unary + - | ** (from the right, tighter than a sign before it)
+
+A formula is one expression, or several in brackets or between commas.
+
+>>> steps, outputs = read("-x**2 + 0.1*y", ("x", "y"))
+>>> [step[0] for step in steps], outputs
+(['variable', 'number', '**', 'neg', 'number', 'variable', '*', '+'], [7])
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from math import inf, nextafter
+
+import numpy as np
+import numpy.typing as npt
+from flint import arb, fmpq
+
+from .errors import Unreadable
+from .functions import FUNCTIONS
+from .models import Model, space
+from .ranges import INFINITE, ONE, ZERO, Range, precision, up
+
+Floats = npt.NDArray[np.float64]
+
+Step = tuple[str, tuple[int, ...], Fraction | str | int | None]
+"""An operation, the steps it works on, and the number, the name or the variable that it is."""
+
+LONGEST = 100_000
+DEEPEST = 150
+"""Parentheses inside each other."""
+TOKEN = re.compile(
+    r"\s*(?:(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+"
+    r"|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?)"
+    r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|<=|>=|[-+*/<>()\[\],]))"
+)
+WORDS = ("and", "or", "not")
+CONSTANTS = ("pi", "e")
+COMPARISONS = ("<", "<=", ">", ">=")
+TRUTHS = (*COMPARISONS, *WORDS)
+ARGUMENTS = {"abs": 1, "sign": 1, "min": 2, "max": 2, "where": 3}
+"""Functions with pieces, and how many arguments they take; min and max take more than two, too."""
+LARGEST_EXPONENT = 5000
+
+
+def read(text: str, variables: tuple[str, ...]) -> tuple[list[Step], list[int]]:
+    """The steps of a formula in these variables, and which of them are its outputs."""
+    if len(text) > LONGEST:
+        raise Unreadable(f"a formula may have {LONGEST} characters; this one has {len(text)}")
+    reader = _Reader(text, variables)
+    outputs = reader.outputs()
+    return reader.steps, outputs
+
+
+class _Reader:
+    """Recursive descent; each method reads one level of the grammar and returns the number of a step."""
+
+    def __init__(self, text: str, variables: tuple[str, ...]) -> None:
+        self.text, self.variables, self.depth = text, variables, 0
+        self.tokens, self.place = _tokens(text), 0
+        self.steps: list[Step] = []
+        self.numbers: dict[Step, int] = {}
+
+    def outputs(self) -> list[int]:
+        closing = {"[": "]", "(": ")"}.get(self.next)
+        start = self.place
+        if closing and (several := self._listed(closing)) is not None:
+            return several
+        self.place = start
+        outputs = self._separated("")
+        self._must("")
+        return outputs
+
+    def _listed(self, closing: str) -> list[int] | None:
+        """What stands between brackets, if nothing stands behind them."""
+        opening = self.next
+        self.place += 1
+        outputs = self._separated(closing)
+        self._must(closing)
+        if self.next == "":
+            return outputs
+        if opening == "[":
+            raise self._wrong("the end of the formula")
+        return None
+
+    def _separated(self, closing: str) -> list[int]:
+        found = [self.disjunction()]
+        while self.next == ",":
+            self.place += 1
+            if self.next == closing:
+                break
+            found.append(self.disjunction())
+        return found
+
+    @property
+    def next(self) -> str:
+        return self.tokens[self.place]
+
+    def _must(self, token: str) -> None:
+        if self.next != token:
+            raise self._wrong(repr(token) if token else "the end of the formula")
+        self.place += 1 if token else 0
+
+    def _wrong(self, wanted: str) -> Unreadable:
+        return Unreadable(f"the formula {self.text[:80]!r} must have {wanted} where it has {self.next[:40]!r}")
+
+    def add(self, kind: str, args: tuple[int, ...] = (), value: Fraction | str | int | None = None) -> int:
+        """The number of a step; equal steps are one."""
+        truths = [self.steps[k][0] in TRUTHS for k in args]
+        wanted = [kind in WORDS or (kind == "where" and place == 0) for place in range(len(args))]
+        if truths != wanted:
+            raise Unreadable(
+                f"the formula {self.text[:80]!r} has a condition where a number must stand, or no condition"
+            )
+        step = (kind, args, value)
+        if step not in self.numbers:
+            self.numbers[step] = len(self.steps)
+            self.steps.append(step)
+        return self.numbers[step]
+
+    def _chain(self, operators: tuple[str, ...], part: Callable[[], int]) -> int:
+        """Operations of one level, from the left."""
+        result = part()
+        while self.next in operators:
+            operator = self.next
+            self.place += 1
+            result = self.add(operator, (result, part()))
+        return result
+
+    def disjunction(self) -> int:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unreadable(f"a formula may be nested {DEEPEST} deep")
+        result = self._chain(("or",), lambda: self._chain(("and",), self.negation))
+        self.depth -= 1
+        return result
+
+    def negation(self) -> int:
+        signs = 0
+        while self.next == "not":
+            self.place, signs = self.place + 1, signs + 1
+        result = self.comparison()
+        for _ in range(signs):
+            result = self.add("not", (result,))
+        return result
+
+    def comparison(self) -> int:
+        left, links = self.sum(), list[int]()
+        while self.next in COMPARISONS:
+            operator = self.next
+            self.place += 1
+            right = self.sum()
+            links.append(self.add(operator, (left, right)))
+            left = right
+        result = links[0] if links else left
+        for link in links[1:]:
+            result = self.add("and", (result, link))
+        return result
+
+    def sum(self) -> int:
+        return self._chain(("+", "-"), lambda: self._chain(("*", "/"), self.signed))
+
+    def signed(self) -> int:
+        negative = 0
+        while self.next in ("+", "-"):
+            negative += self.next == "-"
+            self.place += 1
+        result = self.power()
+        for _ in range(negative):
+            result = self.add("neg", (result,))
+        return result
+
+    def power(self) -> int:
+        base = self.atom()
+        if self.next != "**":
+            return base
+        self.place += 1
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise Unreadable(f"a formula may be nested {DEEPEST} deep")
+        exponent = self.signed()
+        self.depth -= 1
+        return self.add("**", (base, exponent))
+
+    def atom(self) -> int:
+        token = self.next
+        if token in ("(",):
+            self.place += 1
+            result = self.disjunction()
+            self._must(")")
+            return result
+        if token[:1].isdigit() or token[:1] == ".":
+            self.place += 1
+            return self.add("number", value=_number(token))
+        if not token or token in WORDS or not (token[0].isalpha() or token[0] == "_"):
+            raise self._wrong("a number, a variable or a function")
+        self.place += 1
+        if token in self.variables:
+            return self.add("variable", value=self.variables.index(token))
+        if token in CONSTANTS:
+            return self.add("constant", value=token)
+        return self.call(token)
+
+    def call(self, name: str) -> int:
+        name = {"ln": "log"}.get(name, name)
+        wanted = ARGUMENTS.get(name, 1)
+        if name not in FUNCTIONS and name not in ARGUMENTS:
+            raise Unreadable(f"the formula {self.text[:80]!r} has the unknown name {name[:40]!r}")
+        self._must("(")
+        args = self._separated(")")
+        self._must(")")
+        if len(args) < wanted or (len(args) > wanted and name not in ("min", "max")):
+            raise Unreadable(f"{name} takes {wanted} arguments, not {len(args)}")
+        if name not in ("min", "max"):
+            return self.add(name, tuple(args))
+        result = args[0]
+        for arg in args[1:]:
+            result = self.add(name, (result, arg))
+        return result
+
+
+def _tokens(text: str) -> list[str]:
+    """The words, numbers and signs of a formula, and an empty one at its end."""
+    tokens, place, text = list[str](), 0, text.rstrip()
+    while place < len(text):
+        match = TOKEN.match(text, place)
+        if match is None:
+            raise Unreadable(f"the formula {text[:80]!r} has the unknown sign {text[place : place + 10].strip()[:1]!r}")
+        tokens.append(match[0].strip())
+        place = match.end()
+    return [*tokens, ""]
+
+
+def _number(token: str) -> Fraction:
+    """A number exactly as written."""
+    digits = token.replace("_", "")
+    if digits[:2].lower() in ("0x", "0o", "0b"):
+        return Fraction(int(digits, 0))
+    mantissa, _, exponent = digits.lower().partition("e")
+    if abs(int(exponent or 0)) > LARGEST_EXPONENT:
+        raise Unreadable(f"the number {token[:40]} is beyond all formats")
+    return Fraction(mantissa) * Fraction(10) ** int(exponent or 0)
+
+
+def evaluate(steps: Sequence[Step], outputs: Sequence[int], variables: Sequence[Model]) -> list[Model]:
+    """The outputs of a formula on a box on which its variables have these models."""
+    models: list[Model] = []
+    for kind, args, value in steps:
+        models.append(_step(kind, [models[k] for k in args], value, variables))
+    return [models[k] for k in outputs]
+
+
+def values_at(text: str, names: tuple[str, ...], rows: Floats) -> tuple[Floats, Floats]:
+    """Ends of intervals that hold a formula's values at rows (P, D) wherever it is defined, (P, m) each."""
+    steps, outputs = read(text, names)
+    ends = np.empty((2, len(rows), len(outputs)))
+    with precision():
+        for row, point in enumerate(rows.tolist()):
+            at = [Model.constant(space(len(names), 0), arb(number)) for number in point]
+            for k, model in enumerate(evaluate(steps, outputs, at)):
+                ends[0, row, k] = nextafter(float(model.range.low), -inf)
+                ends[1, row, k] = nextafter(float(model.range.high), inf)
+    return ends[0], ends[1]
+
+
+def _step(kind: str, args: list[Model], value: Fraction | str | int | None, variables: Sequence[Model]) -> Model:
+    """One operation."""
+    here = variables[0].space
+    match kind, args:
+        case "number", [] if isinstance(value, Fraction):
+            return Model.constant(here, arb(fmpq(value.numerator, value.denominator)))
+        case "constant", []:
+            return Model.constant(here, arb.pi() if value == "pi" else ONE.exp())
+        case "variable", [] if isinstance(value, int):
+            return variables[value]
+        case "+", [f, g]:
+            return f + g
+        case "-", [f, g]:
+            return f - g
+        case "*", [f, g]:
+            return f * g
+        case "/", [f, g]:
+            return f / g
+        case "neg", [f]:
+            return -f
+        case "**", [f, g]:
+            return _power(f, g)
+        case "abs", [f]:
+            return f.extreme(-f, largest=True)
+        case "min" | "max", [f, g]:
+            return f.extreme(g, largest=kind == "max")
+        case "sign", [f]:
+            low = ONE if f.range.low > 0 else ZERO if f.range.low >= 0 else -ONE
+            high = -ONE if f.range.high < 0 else ZERO if f.range.high <= 0 else ONE
+            return Model.ranging(here, Range(low, high, f.range.defined))
+        case "where", [condition, f, g]:
+            return _where(condition, f, g)
+        case "<" | "<=" | ">" | ">=", [f, g]:
+            return _comparison(f, g, strict=len(kind) == 1) if kind[0] == "<" else _comparison(g, f, strict=kind == ">")
+        case "and" | "or", [f, g]:
+            return Model.ranging(here, f.range.extreme(g.range, largest=kind == "or"))
+        case "not", [f]:
+            return Model.ranging(here, Range(ONE, ONE) - f.range)
+        case _, [f]:
+            return f.after(kind)
+    raise Unreadable(f"the operation {kind!r} is unknown")
+
+
+def _comparison(f: Model, g: Model, *, strict: bool) -> Model:
+    """1 where f < g (or f <= g), 0 elsewhere."""
+    difference = (f - g).range
+    surely = difference.high < 0 if strict else difference.high <= 0
+    never = difference.low >= 0 if strict else difference.low > 0
+    return Model.ranging(f.space, Range(ONE if surely else ZERO, ZERO if never else ONE, difference.defined))
+
+
+def _where(condition: Model, f: Model, g: Model) -> Model:
+    """The branch that is taken on the whole box, or the range of both.
+
+    A branch that is taken nowhere need not be defined.
+    """
+    truth = condition.range
+    if truth.low > 0 or truth.high < 1:
+        chosen = f if truth.low > 0 else g
+        return Model(f.space, chosen.polynomial, chosen.rest, chosen.range.known(truth))
+    return Model.ranging(f.space, f.range.join(g.range).known(truth))
+
+
+def _power(base: Model, exponent: Model) -> Model:
+    """Whole exponents by products, others as `e^(exponent log base)`; 0 to a positive power is 0."""
+    number = exponent.polynomial[0]
+    whole = number.unique_fmpz() if exponent.reach.is_zero() and number.is_integer() else None
+    if whole is not None and abs(whole) <= LARGEST_EXPONENT:
+        return base.power(int(whole))
+    if base.range.low > 0 or not (exponent.range.low > 0 and base.range.high > 0):
+        return (exponent * base.after("log")).after("exp")
+    high = (exponent.range * _log_above(base.range)).high.exp()
+    return Model.ranging(base.space, Range(ZERO, up(high), base.range.low >= 0).known(base.range, exponent.range))
+
+
+def _log_above(base: Range) -> Range:
+    """From minus infinity to the logarithm of the upper end."""
+    return Range(-INFINITE, up(base.high.log()))

@@ -1,0 +1,294 @@
+"""From a claim to a verdict: the error is bounded on boxes that cover the domain [T 11.1, 11.2, 11.11, 11.12].
+
+A stored cover is used where the proof has one; its leaves are cut further where the judge's enclosures are coarser.
+Proofs by other rules have no cover of the whole domain: there the judge cuts boxes itself, `SEARCHED` at most. The
+number of boxes decides, never a clock, so the verdict is the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import inf, isinf
+
+import numpy as np
+from flint import arb
+
+from . import formula, rounding
+from .covers import Box, Leaf, leaves, settle
+from .errors import NotCovered, Unreadable
+from .files import Claim, Floats, Proof, rounded
+from .models import Model, space, total
+from .network import Evaluator, Feature, Focus
+from .ranges import INFINITE, ZERO, down, larger, precision, size, smaller, up
+from .rounding import FORMATS
+from .targets import target_of
+
+ORDERS = {1: 10, 2: 6, 3: 3}
+"""Degree of the Taylor models in D variables."""
+HIGHER = 2
+"""Degree in more variables."""
+SEARCHED = 1024
+"""Boxes that the judge cuts by itself, at most."""
+REFINED = 8
+"""Times that leaves are cut further in the L_p norm, at most."""
+FEW = 64
+"""Memory tokens in play up to which inner nodes of a cover are not looked at."""
+EDGE = "the target is defined on the whole domain"
+"""How the assumption of certificates begins that hold wherever the target is defined."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge says of a claim."""
+
+    agreed: bool
+    stated: float
+    judged: float
+    """The bound that the judge found; infinite where it found none."""
+    norm: float
+    boxes: int
+    reason: str = ""
+    """Why it does not agree."""
+    declared: tuple[str, ...] = ()
+    """What the certificate takes for granted, and the judge with it."""
+    covered: bool = True
+    """Does the judge know what the claim is about?"""
+
+    def __str__(self) -> str:
+        what = "error" if isinf(self.norm) else f"L_{self.norm:g} norm of the error"
+        if not self.agreed:
+            return f"not agreed: {self.reason}"
+        lines = [f"agreed: {what} <= {self.stated:.6g} ({self.judged:.6g} found on {self.boxes} boxes)"]
+        return "\n".join([*lines, *(f"taken for granted: {line}" for line in self.declared)])
+
+
+def judge(claim: Claim) -> Verdict:
+    """Check a claim."""
+    declared = () if claim.status == "proved" else claim.declared
+    with precision():
+        try:
+            _refuse_estimates(claim)
+            bound, boxes = _Judge(claim).bound()
+        except NotCovered as reason:
+            return Verdict(False, claim.bound, inf, claim.norm, 0, f"not covered yet: {reason}", covered=False)
+        judged = float(up(bound))
+        if bound <= claim.bound:
+            return Verdict(True, claim.bound, judged, claim.norm, boxes, "", declared)
+    reason = f"no bound below {judged:.6g} was found on {boxes} boxes, and {claim.bound:.6g} is stated"
+    return Verdict(False, claim.bound, judged, claim.norm, boxes, reason)
+
+
+def _refuse_estimates(claim: Claim) -> None:
+    if claim.status not in ("proved", "conditional", "estimated"):
+        raise Unreadable(f"the status {claim.status[:40]!r} is unknown")
+    if claim.status == "estimated":
+        raise NotCovered("an estimate, which claims no bound")
+
+
+class _Judge:
+    """Bounds the error of one claim on boxes."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim, self.domain = claim, claim.domain
+        self.target, self.network = target_of(claim), Evaluator(claim.network)
+        size = len(claim.domain.low)
+        self.spaces = space(size, 1), space(size, ORDERS.get(size, HIGHER))
+        self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
+        edge = any(line.startswith(EDGE) for line in claim.declared)
+        self.format = FORMATS[claim.network.dtype]
+        self.rounds = claim.network.dtype != "float64" and claim.target.get("kind") == "expression"
+        self.rounds = self.rounds and claim.domain.points is None and claim.domain.condition is None
+        self.must_be_defined = claim.status == "proved" or not edge
+        self.condition = None
+        if claim.domain.condition is not None:
+            self.condition = formula.read(claim.domain.condition, claim.domain.names)
+
+    def bound(self) -> tuple[arb, int]:
+        """A bound on the error in the norm of the claim, and the boxes that it took."""
+        proof, norm, enough = self.claim.proof, self.claim.norm, self.claim.bound
+        if proof is not None and proof.rule == "volume" and len(proof.premises) == 1:
+            root = self._volume() ** (1 / arb(norm))
+            largest, boxes = self._largest(proof.premises[0], float(down(enough / root)))
+            return up(largest * root), boxes
+        if isinf(norm):
+            return self._largest(proof, enough)
+        if proof is None or proof.rule != "boxes":
+            raise NotCovered(f"an L_p norm by the rule {_rule(proof)!r}")
+        return self._norm(self._leaves(proof))
+
+    def _volume(self) -> arb:
+        """The volume of the box around the domain."""
+        return up(
+            prod_of(
+                arb(high) - arb(low)
+                for low, high in zip(self.domain.low.tolist(), self.domain.high.tolist(), strict=True)
+            )
+        )
+
+    def _leaves(self, proof: Proof) -> Iterator[Leaf]:
+        return leaves(proof, self._roots(), self._narrowed)
+
+    def _narrowed(self, box: Box, focus: Focus) -> Focus:
+        """What is in play on a box, where that is worth finding out."""
+        known = sum(len(play.tokens) for play in focus.values()) if focus else self.network.memory
+        return focus if known <= FEW else self.on(Leaf(box, False, focus))[1]
+
+    def _roots(self) -> list[Box]:
+        domain = self.domain
+        if domain.points is None:
+            return [Box(domain.low, domain.high)]
+        return [Box(*_cube(point, domain.fill)) for point in domain.points]
+
+    def _largest(self, proof: Proof | None, enough: float) -> tuple[arb, int]:
+        """The largest bound on the leaves of a cover, up to the first that is too large."""
+        if proof is None or proof.rule != "boxes":
+            return self._searched(proof, enough)
+        largest, count = ZERO, 0
+        for leaf in self._leaves(proof):
+            found, boxes = settle(leaf, self.extent, enough, self.on)
+            largest, count = larger(largest, found), count + boxes
+            if not largest <= enough:
+                break
+        return largest, count
+
+    def _searched(self, proof: Proof | None, enough: float) -> tuple[arb, int]:
+        """Boxes are cut, depth first, until each has a bound that is small enough."""
+        largest, count, stack = ZERO, 0, [Leaf(root, True, {}) for root in reversed(self._roots())]
+        while stack:
+            if count >= SEARCHED:
+                raise NotCovered(f"a proof by the rule {_rule(proof)!r}, for which {SEARCHED} boxes are too few")
+            here = stack.pop()
+            (found, focus), count = self.on(here), count + 1
+            halves = None if found <= enough else here.box.cut(here.box.longest(self.extent))
+            if halves is not None:
+                stack += [Leaf(half, True, focus) for half in reversed(halves)]
+                continue
+            largest = larger(largest, found)
+            if not found <= enough:
+                break
+        return largest, count
+
+    def _norm(self, every: Iterator[Leaf]) -> tuple[arb, int]:
+        """`(Σ b_i^p |box_i|)^{1/p}`; while that is too large, leaves that contribute more than others are cut."""
+        p = arb(self.claim.norm)
+        shares = [self._share(leaf, p) for leaf in every]
+        count, enough = len(shares), self.claim.bound
+        for _ in range(REFINED):
+            norm = up(total([share for share, _ in shares]) ** (1 / p))
+            if norm <= enough:
+                return norm, count
+            fair = arb(enough) ** p / (2 * len(shares))
+            finer = list[tuple[arb, Leaf]]()
+            for share, leaf in shares:
+                halves = None if share <= fair else leaf.box.cut(leaf.box.longest(self.extent))
+                if halves is None:
+                    finer.append((share, leaf))
+                else:
+                    finer += [self._share(Leaf(half, True, leaf.focus), p) for half in halves]
+                    count += 2
+            shares = finer
+        return up(total([share for share, _ in shares]) ** (1 / p)), count
+
+    def _share(self, leaf: Leaf, p: arb) -> tuple[arb, Leaf]:
+        """`b^p |box|`, and the leaf with what is in play on it."""
+        bound, focus = self.on(leaf)
+        sides = zip(leaf.box.low.tolist(), leaf.box.high.tolist(), strict=True)
+        volume = up(prod_of(arb(high) - arb(low) for low, high in sides))
+        share = ZERO if volume.is_zero() or bound.is_zero() else up(bound**p * volume)
+        return share, Leaf(leaf.box, leaf.series, focus)
+
+    def on(self, leaf: Leaf) -> tuple[arb, Focus]:
+        """A bound on the error on a box, and what is in play there; where no point of the domain is, there is no error.
+
+        As deployed, the network reads x' instead of x. Either its sensitivity says what that costs, or x' lies in a
+        slightly wider box, on which target and network are compared, and the target changes little from x to x'
+        [T 10.3].
+        """
+        box, space = leaf.box, self.spaces[leaf.series]
+        variables = box.variables(space)
+        if self._outside(box, variables):
+            return ZERO, leaf.focus
+        reach = self._reached(box) if self.rounds else None
+        if reach is None:
+            inputs = [Feature(x, rounding.moved(x.range.most, self.format) + self.format.tiny) for x in variables]
+        else:
+            variables = reach.variables(space)
+            inputs = [Feature(x, self.format.tiny) for x in variables]
+        outputs, narrowed = self.network(inputs, leaf.focus)
+        worst = ZERO
+        for value, output in zip(self.target(variables), outputs, strict=True):
+            difference = value - output.model
+            if not difference.range.defined and self.must_be_defined:
+                return INFINITE, narrowed
+            change = ZERO if reach is None else self._change(value, reach)
+            worst = larger(worst, up(difference.range.most + output.error + change))
+        return worst, narrowed
+
+    def _reached(self, box: Box) -> Box:
+        """A box with all that its points are rounded to; numbers that are not normal may be flushed."""
+        low, high = (rounded(ends, self.claim.network.dtype) for ends in (box.low, box.high))
+        tiny = 2 * float(self.format.tiny)
+        low = np.where((low > 0) & (low < tiny), 0.0, low)
+        high = np.where((high < 0) & (high > -tiny), 0.0, high)
+        return Box(np.minimum(low, box.low), np.maximum(high, box.high))
+
+    def _change(self, value: Model, box: Box) -> arb:
+        """How much the target changes when x moves as far as rounding moves it: by its slopes, or by its range.
+
+        With `t' - t = τ` and `|t|, |t'| <= 1`, `|t'^α - t^α| <= Σ_k α_k |τ_k|`.
+        """
+        space, steps = value.space, list[arb]()
+        for low, middle, high in zip(box.low.tolist(), box.middle.tolist(), box.high.tolist(), strict=True):
+            radius = larger(up(arb(high) - arb(middle)), up(arb(middle) - arb(low)))
+            move = rounding.moved(arb(max(abs(low), abs(high))), self.format) + self.format.tiny
+            steps.append(smaller(up(move / radius), arb(2)) if radius > 0 else ZERO)
+        by_slope = 2 * value.rest
+        for exponents, coefficient in zip(space.exponents, value.polynomial, strict=True):
+            if not coefficient.is_zero():
+                by_slope += size(coefficient) * sum((n * step for n, step in zip(exponents, steps, strict=True)), ZERO)
+        return smaller(up(by_slope), up(value.range.high - value.range.low))
+
+    def _outside(self, box: Box, variables: list[Model]) -> bool:
+        """Does the box surely hold no point of the domain?"""
+        if self.condition is not None:
+            (truth,) = formula.evaluate(*self.condition, variables)
+            return bool(truth.range.high < 1)
+        if self.domain.points is not None and self.domain.fill > 0:
+            return all(
+                _distance_above(point, box, self.domain.fill)
+                for point in _near(self.domain.points, box, self.domain.fill)
+            )
+        return False
+
+
+def prod_of(numbers: Iterable[arb]) -> arb:
+    """The product of balls."""
+    result = arb(1)
+    for number in numbers:
+        result = result * number
+    return result
+
+
+def _rule(proof: Proof | None) -> str:
+    return "none" if proof is None else proof.rule
+
+
+def _cube(point: Floats, fill: float) -> tuple[Floats, Floats]:
+    """All points within `fill` of a point along each axis, rounded outwards."""
+    return (point, point) if fill == 0 else (np.nextafter(point - fill, -np.inf), np.nextafter(point + fill, np.inf))
+
+
+def _near(points: Floats, box: Box, fill: float) -> Iterator[Floats]:
+    """Points that may be within `fill` of a box; the others are farther away along some axis by a wide margin."""
+    apart = np.maximum(np.maximum(box.low - points, points - box.high), 0.0)  # (S, D)
+    yield from points[(apart <= 2 * fill).all(axis=1)]
+
+
+def _distance_above(point: Floats, box: Box, fill: float) -> bool:
+    """Is a point surely farther than `fill` from every point of a box?"""
+    square = ZERO
+    for p, low, high in zip(point.tolist(), box.low.tolist(), box.high.tolist(), strict=True):
+        apart = arb(low) - arb(p) if p < low else arb(p) - arb(high) if p > high else ZERO
+        square += apart * apart
+    return bool(square > arb(fill) * arb(fill))

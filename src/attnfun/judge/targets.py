@@ -1,0 +1,159 @@
+"""Targets on a box, in Taylor models: formulas, piecewise-linear functions, and functions made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from flint import arb
+
+from . import formula
+from .errors import NotCovered, Unreadable
+from .files import Claim, Floats
+from .models import Model, weighted
+from .network import balls
+
+Target = Callable[[list[Model]], list[Model]]
+"""A function of the variables' models on a box."""
+
+
+def target_of(claim: Claim) -> Target:
+    """The function that a claim is about."""
+    kind = claim.target.get("kind")
+    if kind not in READERS:
+        raise NotCovered(f"a target whose definition is not in the file ({str(kind)[:40]})")
+    return READERS[kind](claim)
+
+
+def _formula(claim: Claim) -> Target:
+    text = claim.target.get("text")
+    if not isinstance(text, str):
+        raise Unreadable("a formula must be a text")
+    steps, outputs = formula.read(text, claim.domain.names)
+    if len(outputs) != claim.outputs:
+        raise Unreadable("the formula must have as many outputs as the network")
+    return lambda variables: formula.evaluate(steps, outputs, variables)
+
+
+def _stages(claim: Claim) -> Target:
+    """Affine maps with clips behind them: `clip(x W + b, low, high)`."""
+    count = claim.target.get("stages")
+    if not isinstance(count, int) or not 0 < count <= len(claim.arrays):
+        raise Unreadable("a piecewise-linear target must have stages")
+    stages = [tuple(_numbers(claim, f"{k}.{name}") for name in ("weight", "bias", "low", "high")) for k in range(count)]
+    width = len(claim.domain.low)
+    for weight, *others in stages:
+        if weight.shape != (width, len(others[0])) or any(each.shape != others[0].shape for each in others):
+            raise Unreadable("the stages of a piecewise-linear target must fit together")
+        width = weight.shape[1]
+    if width != claim.outputs:
+        raise Unreadable("a piecewise-linear target must have as many outputs as the network")
+
+    def target(variables: list[Model]) -> list[Model]:
+        for weight, bias, low, high in stages:
+            sums = [
+                weighted(balls(column), variables, b, variables[0].space)
+                for column, b in zip(weight.T, balls(bias), strict=True)
+            ]
+            variables = [_clipped(z, a, b) for z, a, b in zip(sums, low.tolist(), high.tolist(), strict=True)]
+        return variables
+
+    return target
+
+
+def _truncated_linear(claim: Claim) -> Target:
+    """`clip(w_i · x_i + t_i, a, b)` for each token x_i."""
+    weights, offsets, ends = _numbers(claim, "w"), _numbers(claim, "t"), claim.target.get("ends")
+    fits = weights.ndim == 2 and weights.size == len(claim.domain.low) and offsets.shape == (claim.outputs,)
+    if not fits or len(weights) != claim.outputs or not isinstance(ends, list) or len(ends) != 2:
+        raise Unreadable("a truncated linear target must have weights, offsets and ends")
+    if not all(isinstance(end, int | float) for end in ends):
+        raise Unreadable("the ends of a truncated linear target must be numbers")
+    low, high = (float(end) for end in ends)
+
+    def target(variables: list[Model]) -> list[Model]:
+        width, results = weights.shape[1], []
+        for token, (row, offset) in enumerate(zip(weights, balls(offsets), strict=True)):
+            features = variables[token * width : (token + 1) * width]
+            results.append(_clipped(weighted(balls(row), features, offset, variables[0].space), low, high))
+        return results
+
+    return target
+
+
+def _max_affine(claim: Claim) -> Target:
+    """`max_j (a_j · x + b_j)`, minus another such maximum if there is one."""
+    both = [
+        (_numbers(claim, f"{side}A"), _numbers(claim, f"{side}b"))
+        for side in ("", "minus.")
+        if f"{side}A" in claim.arrays
+    ]
+    if not both or claim.outputs != 1:
+        raise Unreadable("a max-affine target must have planes, and one output")
+    for slopes, offsets in both:
+        if slopes.shape != (len(offsets), len(claim.domain.low)) or not len(offsets):
+            raise Unreadable("the planes of a max-affine target must have a slope for each variable")
+
+    def target(variables: list[Model]) -> list[Model]:
+        maxima = [_largest_plane(slopes, offsets, variables) for slopes, offsets in both]
+        return [maxima[0] if len(maxima) == 1 else maxima[0] - maxima[1]]
+
+    return target
+
+
+def _largest_plane(slopes: Floats, offsets: Floats, variables: list[Model]) -> Model:
+    space = variables[0].space
+    planes = [weighted(balls(row), variables, b, space) for row, b in zip(slopes, balls(offsets), strict=True)]
+    centre = np.argsort([-float(plane.polynomial[0]) for plane in planes], kind="stable")
+    result = planes[centre[0]]
+    for k in centre[1:]:
+        result = result.extreme(planes[k], largest=True)
+    return result
+
+
+def _composed(claim: Claim) -> Target:
+    outer, inner = (target_of(part) for part in _parts(claim, 2))
+    return lambda variables: outer(inner(variables))
+
+
+def _stacked(claim: Claim) -> Target:
+    parts = [target_of(part) for part in _parts(claim, len(claim.parts))]
+    return lambda variables: [output for part in parts for output in part(variables)]
+
+
+def _restricted(claim: Claim) -> Target:
+    return target_of(_parts(claim, 1)[0])
+
+
+def _parts(claim: Claim, count: int) -> tuple[Claim, ...]:
+    if len(claim.parts) != count or not count:
+        raise Unreadable(f"a {claim.target.get('kind')} target must have {count} parts")
+    return claim.parts
+
+
+def _numbers(claim: Claim, name: str) -> Floats:
+    array = claim.arrays.get(name)
+    if array is None or array.dtype != np.float64 or np.isnan(array).any():
+        raise Unreadable(f"the target must have {name} as numbers")
+    return array
+
+
+def _clipped(model: Model, low: float, high: float) -> Model:
+    """`min(max(z, low), high)`; infinite ends do nothing."""
+    if np.isfinite(low):
+        model = model.extreme(Model.constant(model.space, arb(low)), largest=True)
+    if np.isfinite(high):
+        model = model.extreme(Model.constant(model.space, arb(high)), largest=False)
+    return model
+
+
+READERS: dict[object, Callable[[Claim], Target]] = {
+    "expression": _formula,
+    "piecewise linear": _stages,
+    "truncated linear": _truncated_linear,
+    "max-affine": _max_affine,
+    "composed": _composed,
+    "stacked": _stacked,
+    "restricted": _restricted,
+}
+"""Targets by their kinds; those of other kinds are not in files."""
