@@ -226,8 +226,8 @@ class _Reader:
 
 
 def _tokens(text: str) -> list[str]:
-    """The words, numbers and signs of a formula, and an empty one at its end."""
-    tokens, place, text = list[str](), 0, text.rstrip()
+    """The words, numbers and signs of a formula up to a comment, and an empty one at its end."""
+    tokens, place, text = list[str](), 0, text.partition("#")[0].rstrip()
     while place < len(text):
         match = TOKEN.match(text, place)
         if match is None:
