@@ -14,7 +14,8 @@ A formula is one expression, or several in brackets or between commas.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from fractions import Fraction
 from math import inf, nextafter
 
@@ -34,10 +35,11 @@ Step = tuple[str, tuple[int, ...], Fraction | str | int | None]
 
 LONGEST = 100_000
 DEEPEST = 150
-"""Parentheses inside each other."""
+"""Operations inside each other."""
+DIGITS = "[0-9](?:_?[0-9])*"
 TOKEN = re.compile(
-    r"\s*(?:(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+"
-    r"|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d[\d_]*)?)"
+    r"\s*(?:(?P<number>0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+"
+    rf"|(?:{DIGITS}(?:\.(?:{DIGITS})?)?|\.{DIGITS})(?:[eE][+-]?{DIGITS})?)"
     r"|(?P<name>[^\W\d]\w*)|(?P<sign>\*\*|<=|>=|[-+*/<>()\[\],]))"
 )
 WORDS = ("and", "or", "not")
@@ -46,7 +48,14 @@ COMPARISONS = ("<", "<=", ">", ">=")
 TRUTHS = (*COMPARISONS, *WORDS)
 ARGUMENTS = {"abs": 1, "sign": 1, "min": 2, "max": 2, "where": 3}
 """Functions with pieces, and how many arguments they take; min and max take more than two, too."""
+BINDING = {"or": 0, "and": 1, **dict.fromkeys(COMPARISONS, 3), "+": 4, "-": 4, "*": 5, "/": 5}
+"""How tightly operators between two expressions bind."""
+NEGATION, SIGN = 2, 6
+"""How tightly `not` and signs before an expression bind; powers bind tightest."""
 LARGEST_EXPONENT = 5000
+MOST_DIGITS = 4000
+LARGEST, LEAST = Fraction(sys.float_info.max), Fraction(1, 2**1074)
+"""The largest and the smallest positive number of float64."""
 
 
 def read(text: str, variables: tuple[str, ...]) -> tuple[list[Step], list[int]]:
@@ -59,7 +68,7 @@ def read(text: str, variables: tuple[str, ...]) -> tuple[list[Step], list[int]]:
 
 
 class _Reader:
-    """Recursive descent; each method reads one level of the grammar and returns the number of a step."""
+    """Recursive descent by the strength with which operators bind; expressions are returned as numbers of steps."""
 
     def __init__(self, text: str, variables: tuple[str, ...]) -> None:
         self.text, self.variables, self.depth = text, variables, 0
@@ -90,12 +99,12 @@ class _Reader:
         return None
 
     def _separated(self, closing: str) -> list[int]:
-        found = [self.disjunction()]
+        found = [self.expression()]
         while self.next == ",":
             self.place += 1
             if self.next == closing:
                 break
-            found.append(self.disjunction())
+            found.append(self.expression())
         return found
 
     @property
@@ -124,88 +133,72 @@ class _Reader:
             self.steps.append(step)
         return self.numbers[step]
 
-    def _chain(self, operators: tuple[str, ...], part: Callable[[], int]) -> int:
-        """Operations of one level, from the left."""
-        result = part()
-        while self.next in operators:
-            operator = self.next
-            self.place += 1
-            result = self.add(operator, (result, part()))
-        return result
-
-    def disjunction(self) -> int:
+    def expression(self, level: int = 0) -> int:
+        """An expression whose outermost operators bind at least so tightly, as numbered in `BINDING`."""
         self.depth += 1
         if self.depth > DEEPEST:
-            raise Unreadable(f"a formula may be nested {DEEPEST} deep")
-        result = self._chain(("or",), lambda: self._chain(("and",), self.negation))
+            raise Unreadable(f"a formula may have {DEEPEST} operations inside each other")
+        result = self.prefixed(level)
+        while BINDING.get(self.next, -1) >= level:
+            operator = self.next
+            self.place += 1
+            if operator in COMPARISONS:
+                result = self.compared(result, operator)
+            else:
+                result = self.add(operator, (result, self.expression(BINDING[operator] + 1)))
         self.depth -= 1
         return result
 
-    def negation(self) -> int:
-        signs = 0
-        while self.next == "not":
-            self.place, signs = self.place + 1, signs + 1
-        result = self.comparison()
-        for _ in range(signs):
-            result = self.add("not", (result,))
+    def prefixed(self, level: int) -> int:
+        """An atom or a power, with the signs or the `not` before it."""
+        prefixes = list[str]()
+        allowed = ("not",) if self.next == "not" and level <= NEGATION else ("+", "-")
+        while self.next in allowed:
+            prefixes.append(self.next)
+            self.place += 1
+        if not prefixes:
+            result = self.atom()
+            if self.next == "**":
+                self.place += 1
+                result = self.add("**", (result, self.expression(SIGN)))
+        else:
+            result = self.expression(NEGATION if allowed == ("not",) else SIGN)
+        for prefix in prefixes:
+            if prefix != "+":
+                result = self.add("neg" if prefix == "-" else "not", (result,))
         return result
 
-    def comparison(self) -> int:
-        left, links = self.sum(), list[int]()
+    def compared(self, left: int, operator: str) -> int:
+        """Comparisons in a row hold together: `a < b < c` is `a < b and b < c`."""
+        right = self.expression(BINDING[operator] + 1)
+        result = self.add(operator, (left, right))
         while self.next in COMPARISONS:
-            operator = self.next
+            operator, left = self.next, right
             self.place += 1
-            right = self.sum()
-            links.append(self.add(operator, (left, right)))
-            left = right
-        result = links[0] if links else left
-        for link in links[1:]:
-            result = self.add("and", (result, link))
+            right = self.expression(BINDING[operator] + 1)
+            result = self.add("and", (result, self.add(operator, (left, right))))
         return result
-
-    def sum(self) -> int:
-        return self._chain(("+", "-"), lambda: self._chain(("*", "/"), self.signed))
-
-    def signed(self) -> int:
-        negative = 0
-        while self.next in ("+", "-"):
-            negative += self.next == "-"
-            self.place += 1
-        result = self.power()
-        for _ in range(negative):
-            result = self.add("neg", (result,))
-        return result
-
-    def power(self) -> int:
-        base = self.atom()
-        if self.next != "**":
-            return base
-        self.place += 1
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise Unreadable(f"a formula may be nested {DEEPEST} deep")
-        exponent = self.signed()
-        self.depth -= 1
-        return self.add("**", (base, exponent))
 
     def atom(self) -> int:
         token = self.next
-        if token in ("(",):
+        if self.next == "(":
             self.place += 1
-            result = self.disjunction()
+            result = self.expression()
             self._must(")")
             return result
-        if token[:1].isdigit() or token[:1] == ".":
+        if token and token[0] in ".0123456789":
             self.place += 1
             return self.add("number", value=_number(token))
         if not token or token in WORDS or not (token[0].isalpha() or token[0] == "_"):
             raise self._wrong("a number, a variable or a function")
         self.place += 1
+        if self.next == "(":
+            return self.call(token)
         if token in self.variables:
             return self.add("variable", value=self.variables.index(token))
         if token in CONSTANTS:
             return self.add("constant", value=token)
-        return self.call(token)
+        raise Unreadable(f"the formula {self.text[:80]!r} has the unknown name {token[:40]!r}")
 
     def call(self, name: str) -> int:
         name = {"ln": "log"}.get(name, name)
@@ -238,14 +231,22 @@ def _tokens(text: str) -> list[str]:
 
 
 def _number(token: str) -> Fraction:
-    """A number exactly as written."""
-    digits = token.replace("_", "")
-    if digits[:2].lower() in ("0x", "0o", "0b"):
-        return Fraction(int(digits, 0))
-    mantissa, _, exponent = digits.lower().partition("e")
-    if abs(int(exponent or 0)) > LARGEST_EXPONENT:
-        raise Unreadable(f"the number {token[:40]} is beyond all formats")
-    return Fraction(mantissa) * Fraction(10) ** int(exponent or 0)
+    """A number exactly as written, if it is within the range of float64."""
+    digits = token.replace("_", "").lower()
+    if len(digits) > MOST_DIGITS:
+        raise Unreadable(f"the number {token[:40]} must have at most {MOST_DIGITS} digits")
+    if digits[:2] in ("0x", "0o", "0b"):
+        number = Fraction(int(digits, 0))
+    else:
+        mantissa, _, exponent = digits.partition("e")
+        if abs(int(exponent or 0)) > LARGEST_EXPONENT:
+            raise Unreadable(f"the number {token[:40]} is beyond all formats")
+        number = Fraction(mantissa) * Fraction(10) ** int(exponent or 0)
+    if abs(number) > LARGEST or (number and abs(number) <= LEAST / 2):
+        raise Unreadable(f"the number {token[:40]} must be within the range of float64")
+    if digits.isdigit() and digits.startswith("0") and number:
+        raise Unreadable(f"the whole number {token[:40]} must not begin with 0")
+    return number
 
 
 def evaluate(steps: Sequence[Step], outputs: Sequence[int], variables: Sequence[Model]) -> list[Model]:
@@ -292,7 +293,8 @@ def _step(kind: str, args: list[Model], value: Fraction | str | int | None, vari
         case "**", [f, g]:
             return _power(f, g)
         case "abs", [f]:
-            return f.extreme(-f, largest=True)
+            larger = f.extreme(-f, largest=True)
+            return Model(space, larger.polynomial, larger.rest, f.range.absolute())
         case "min" | "max", [f, g]:
             return f.extreme(g, largest=kind == "max")
         case "sign", [f]:
@@ -335,9 +337,8 @@ def _where(condition: Model, f: Model, g: Model) -> Model:
 def _power(base: Model, exponent: Model) -> Model:
     """Whole exponents by products, others as `e^(exponent log base)`; 0 to a positive power is 0."""
     number = exponent.polynomial[0]
-    whole = number.unique_fmpz() if exponent.reach.is_zero() and number.is_integer() else None
-    if whole is not None and abs(whole) <= LARGEST_EXPONENT:
-        return base.power(int(whole))
+    if exponent.reach.is_zero() and number.is_integer() and abs(number) <= LARGEST_EXPONENT:
+        return base.power(round(float(number)))
     if base.range.low > 0 or not (exponent.range.low > 0 and base.range.high > 0):
         return (exponent * base.after("log")).after("exp")
     high = (exponent.range * _log_above(base.range)).high.exp()

@@ -68,12 +68,14 @@ def _sinc_range(x: Range) -> Range:
 
 
 def _by_flint(build: Callable[[arb_series], arb_series]) -> Callable[[arb, int], list[arb]]:
-    """Coefficients from the power series of python-flint."""
+    """Coefficients from the power series of python-flint; unknown where it has none (a divisor may be zero)."""
 
     def series(x: arb, order: int) -> list[arb]:
         before, flint.ctx.cap = flint.ctx.cap, order + 1
         try:
             known = build(arb_series([x, 1], prec=order + 1)).coeffs()[: order + 1]
+        except ValueError:
+            return [arb.nan()] * (order + 1)
         finally:
             flint.ctx.cap = before
         return known + [ZERO] * (order + 1 - len(known))

@@ -161,7 +161,8 @@ class Model:
         range_ = self.range / other.range
         if not range_.bounded:
             return Model.ranging(self.space, range_)
-        quotient = Model(self.space, self.space.divide(self.polynomial, other.polynomial), ZERO, range_)
+        near = Range(-INFINITE, INFINITE)  # the polynomial q takes values that N/Z does not
+        quotient = Model(self.space, self.space.divide(self.polynomial, other.polynomial), ZERO, near)
         left = self - quotient * other
         rest = up((size(left.polynomial[0]) + left.reach) / other.range.least)
         return self._within(quotient.polynomial, rest, range_)
