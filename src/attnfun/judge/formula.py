@@ -294,7 +294,7 @@ def _step(kind: str, args: list[Model], value: Fraction | str | int | None, vari
             return _power(f, g)
         case "abs", [f]:
             larger = f.extreme(-f, largest=True)
-            return Model(space, larger.polynomial, larger.rest, f.range.absolute())
+            return Model(here, larger.polynomial, larger.rest, f.range.absolute())
         case "min" | "max", [f, g]:
             return f.extreme(g, largest=kind == "max")
         case "sign", [f]:
