@@ -267,6 +267,19 @@ LABELLED = {
     "a name of a declared function that says something": ("declared", {"target__name": "that x"}),
     "a name of a black box that says something": ("black box", {"target__name": "error <= 0 proved"}),
     "no name": ("traced", {"target__name": ""}),
+    "a note on a black box that says something": ("black box", {"certificate__assumptions": ["it is proved"]}),
+    "a note on another black box": (
+        "black box",
+        {
+            "certificate__assumptions": [
+                "sine could not be traced (x): declare lipschitz= for a conditional certificate"
+            ]
+        },
+    ),
+    "a note on data that says something": ("samples", {"certificate__assumptions": ["it is proved"] * 3}),
+    "no note on data": ("samples", {"certificate__assumptions": []}),
+    "data that were not held out": ("samples", {"target__held_out": False}),
+    "other rows": ("samples", {"target__rows": 41}),
     "no version": ("one head", {"attnfun": "0'; echo '"}),
     "a figure that looks like the bound": ("one head", {"figures__bound": 1e-12}),
     "a figure of another construction": ("one head", {"figures__planes": 3.0}),
@@ -318,6 +331,35 @@ def rectifiers() -> af.Compiled:
     layers = torch.nn.Linear(1, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)
     torch.manual_seed(0)
     return af.compile(torch.nn.Sequential(*layers).double().eval(), [(-1, 1)], 0.1)
+
+
+def assuming(line, path):
+    """A file of a rectifier network with an assumption."""
+    rectifiers().save(path)
+    data = changed(description(path), ("target", "assumptions"), [line])
+    save_file(load_file(path), path, {"attnfun": json.dumps(data)})
+    return path
+
+
+def test_assumptions_about_networks_are_those_of_their_readers(tmp_path):
+    path = tmp_path / "f.safetensors"
+    for line in (
+        "Sequential runs in evaluation mode, as after Sequential.eval(); it was given in training mode",
+        "the values of W, b are those in Sequential; callers of the model may override them",
+    ):
+        assert line in af.load(assuming(line, path)).certificate.assumptions
+        for other in (line.replace("Sequential", "Module"), f"{line}, and it is exact", "it is exact"):
+            with pytest.raises(af.FileFormatError, match="assumptions of a network"):
+                af.load(assuming(other, path))
+
+
+def test_notes_of_parts_are_derived(tmp_path):
+    path = tmp_path / "f.safetensors"
+    net = made("traced") + made("black box") * 2.0
+    net.save(path)
+    data = changed(description(path), ("certificate", "assumptions"), ["it is proved"])
+    save_file(load_file(path), path, {"attnfun": json.dumps(data)})
+    assert af.load(path).certificate.assumptions == net.certificate.assumptions
 
 
 STAGES = {

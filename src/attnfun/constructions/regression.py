@@ -31,7 +31,7 @@ from ..network.network import rounded
 from ..pieces.evidence import NOISELESS
 from ..pieces.regression import CONSTANT, Fit, Recipe, fitted
 from ..targets import Target
-from ..targets.samples import SamplesTarget, Study
+from ..targets.samples import SamplesTarget, Study, held_out_by
 from .base import Construction, Plan, Wish
 
 Floats = npt.NDArray[np.float64]
@@ -220,8 +220,4 @@ def _study(trials: list[_Trial], y: Floats, asked: _Asked, places: npt.NDArray[n
         }
         for trial in trials
     )
-    method = (
-        f"each of {len(y)} rows once, in {asked.folds} folds (shuffled, seed {asked.seed}); the network that predicted "
-        "a row was fitted without its fold, with the recipe that did best on the other folds"
-    )
-    return Study(residuals[places], r2, table, method)
+    return Study(residuals[places], r2, table, held_out_by(len(y), asked.folds, asked.seed))

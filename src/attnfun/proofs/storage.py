@@ -18,13 +18,14 @@ import numpy.typing as npt
 from ..domain import Box
 from ..errors import FileFormatError
 from ..network import Network, storage
-from ..network.fields import Fields
+from ..network.fields import Fields, shown
 from ..network.storage import Tensors
 from ..targets import Status, restore
-from ..targets.callables import Traced
+from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
 from ..targets.regions import restore_domain
-from ..targets.samples import HELD_OUT, described
+from ..targets.relu_networks import says_how_it_runs
+from ..targets.samples import HELD_OUT, described, says_what_was_measured
 from .certificate import Certificate
 from .certify import assumptions_of
 from .claim import EDGE_ASSUMPTION, Claim
@@ -135,6 +136,9 @@ def _claim(
         samples = _rows(tensors, "samples.points", domain.size), _rows(tensors, "samples.values", prod(output_shape))
         if len(samples[0]) != len(samples[1]):
             raise FileFormatError("samples must have a value a point", got=f"{len(samples[0])} and {len(samples[1])}")
+    for line in description.get("assumptions", []):
+        if not says_how_it_runs(line, description["name"]):
+            raise FileFormatError("assumptions of a network as a target must be those of its reader", got=shown(line))
     target = restore(description, domain, output_shape, samples, arrays=arrays)
     if target is not None:
         if target.output_shape != output_shape or set(target.arrays()) != set(arrays):
@@ -194,7 +198,7 @@ def _certificate(given: Fields, claim: Claim) -> Certificate:
         norm=norm,
         parts=_parts(given.inner("parts"), estimated=estimated),
         assumptions=assumptions_of(
-            _notes(claim, known, lines) if estimated else (*_granted(claim), *((OLDER_PROOF,) if older else ())),
+            _notes(given, claim, known, lines) if estimated else (*_granted(claim), *((OLDER_PROOF,) if older else ())),
             claim.network.dtype,
             status,
             edge=undeclared or (not estimated and not {EDGE_ASSUMPTION, OLDER_EDGE}.isdisjoint(lines)),
@@ -230,17 +234,37 @@ def _granted(claim: Claim) -> tuple[str, ...]:
     if claim.target is not None:
         return claim.target.assumptions
     if claim.parts:
-        return joined([_granted(part.claim) for part in reversed(claim.parts)])
+        order = claim.parts if claim.description["kind"] == Stacked.kind else reversed(claim.parts)
+        return joined([_granted_of(part) for part in order])
     return Traced.granted(claim.description["name"])
 
 
-def _notes(claim: Claim, known: Status, lines: list[str]) -> tuple[str, ...]:
+def _granted_of(part: Certificate) -> tuple[str, ...]:
+    """The same of a part, whose own certificate says why its target is estimated."""
+    noted = part.claim.target is None and part.claim.description["kind"] in NOTED
+    return tuple(line for line in part.assumptions if not says_worth(line)) if noted else _granted(part.claim)
+
+
+NOTED: dict[str, Callable[[list[str], dict[str, Any]], bool]] = {
+    BlackBox.kind: lambda lines, words: BlackBox.says_why(lines, words["name"]),
+    "samples": lambda lines, words: words["held_out"] and says_what_was_measured(lines, words["rows"]),
+}
+"""Targets of which the file says why they are estimated, and whether it may say so."""
+
+
+def _notes(given: Fields, claim: Claim, known: Status, lines: list[str]) -> tuple[str, ...]:
     """Why a target is estimated: what was written down, where its code is not in the file; proves nothing."""
     if known is not Status.ESTIMATED:
         return ()
-    return (
-        claim.target.assumptions if claim.target is not None else tuple(line for line in lines if not says_worth(line))
-    )
+    if claim.target is not None or claim.parts:
+        return _granted(claim)
+    notes = [line for line in lines if not says_worth(line)]
+    words = claim.description
+    if (notes or words.get("held_out")) and not NOTED[words["kind"]](notes, words):
+        raise FileFormatError(
+            f"the field {given.place}.assumptions must say why {words['name']} is estimated", got=shown(notes)
+        )
+    return tuple(notes)
 
 
 def _below(tensors: Tensors, prefix: str) -> Tensors:

@@ -7,7 +7,7 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from math import prod
@@ -263,14 +263,23 @@ class BlackBox(Target):
     """A function about which nothing is known but its values."""
 
     status = Status.ESTIMATED
+    kind = "black box"
+    ENDED = "): declare lipschitz= for a conditional certificate"
+
+    @staticmethod
+    def began(name: str) -> str:
+        """How the note on a function of this name begins; a reason follows."""
+        return f"{name} could not be traced ("
+
+    @classmethod
+    def says_why(cls, lines: Sequence[str], name: str) -> bool:
+        """Are these the assumptions of a black box of this name, whatever the reason?"""
+        return len(lines) == 1 and lines[0].startswith(cls.began(name)) and lines[0].endswith(cls.ENDED)
 
     def __init__(self, function: PythonFunction, reason: str, asking: Asking | None = None) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
         self.ask = Evaluations(function, self.domain.size, self.outputs, asking, function.name, function.made_of)
-        self.assumptions = (
-            f"{function.name} could not be traced ({on_one_line(reason)}): declare lipschitz= for a conditional "
-            "certificate",
-        )
+        self.assumptions = (f"{self.began(function.name)}{on_one_line(reason)}{self.ENDED}",)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet."""
@@ -287,7 +296,7 @@ class BlackBox(Target):
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""
-        return {"kind": "black box", "name": self.function.name}
+        return {"kind": self.kind, "name": self.function.name}
 
 
 class Lipschitz(Target):

@@ -110,8 +110,7 @@ def _read_torch(module: Any, domain: Box) -> PiecewiseLinear:
         raise InputError("the PyTorch module must be traceable", got=f"{type(reason).__name__}: {reason}") from reason
     graph = Graph(domain.size)
     name = type(module).__name__
-    mode = (f"{name} runs in evaluation mode, as after {name}.eval(); it was given in training mode",)
-    given = mode if any(part.training for part in module.modules()) else ()
+    given = (_evaluation_mode(name),) if any(part.training for part in module.modules()) else ()
     target = _target(graph, _traced_output(traced, graph), domain, name, assumptions=given)
 
     def run(rows: Floats) -> Floats:
@@ -126,6 +125,24 @@ def _read_torch(module: Any, domain: Box) -> PiecewiseLinear:
 
     refuse_misread(target, run, np.dtype(np.float64))
     return target
+
+
+FIXED = "the values of "
+
+
+def _evaluation_mode(name: str) -> str:
+    """What is assumed of a module in training mode."""
+    return f"{name} runs in evaluation mode, as after {name}.eval(); it was given in training mode"
+
+
+def _in_file(name: str) -> str:
+    """What is assumed of inputs of a model that have values in its file."""
+    return f" are those in {name}; callers of the model may override them"
+
+
+def says_how_it_runs(line: str, name: str) -> bool:
+    """Is it an assumption about a network of this name, from the readers above and below?"""
+    return line == _evaluation_mode(name) or (line.startswith(FIXED) and line.endswith(_in_file(name)))
 
 
 def _hooks(module: Any) -> Iterator[str]:
@@ -294,8 +311,8 @@ def _read_onnx(path: Path, domain: Box) -> PiecewiseLinear:
     if last not in values:
         raise InputError("the output of an ONNX model must depend on its input", got=last)
     fixed = sorted(entry.name for entry in model.graph.input if entry.name in weights)
-    given = (f"the values of {', '.join(fixed)} are those in {path.name}; callers of the model may override them",)
-    target = _target(graph, values[last], domain, path.name, assumptions=given if fixed else ())
+    given = (f"{FIXED}{', '.join(fixed)}{_in_file(path.name)}",) if fixed else ()
+    target = _target(graph, values[last], domain, path.name, assumptions=given)
 
     def run(rows: Floats) -> Floats:
         from onnx.reference import ReferenceEvaluator

@@ -9,6 +9,8 @@ Box(x=0:2)
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -134,7 +136,7 @@ class SamplesTarget(Target):
         return (
             f"held out: {self.study.method}",
             f"held-out RMSE {self.study.rmse:.6g}{score}; largest error {self.study.error(inf):.6g}",
-            "the network emitted was fitted to all rows; nothing bounds its error between or beyond them",
+            FITTED,
         )
 
     def values(self, rows: Floats) -> Floats:
@@ -157,6 +159,25 @@ class SamplesTarget(Target):
 
 
 HELD_OUT = ", each held out once"
+FITTED = "the network emitted was fitted to all rows; nothing bounds its error between or beyond them"
+
+
+def held_out_by(rows: object, folds: object, seed: object) -> str:
+    """What was held out, in words."""
+    return (
+        f"each of {rows} rows once, in {folds} folds (shuffled, seed {seed}); the network that predicted a row was "
+        "fitted without its fold, with the recipe that did best on the other folds"
+    )
+
+
+def says_what_was_measured(lines: Sequence[str], rows: int) -> bool:
+    """Are these the assumptions of a target of so many rows, held out, whatever was measured?"""
+    if len(lines) != 3 or lines[2] != FITTED:
+        return False
+    folds = re.search(r"in (\d+) folds \(shuffled, seed (\d+)\)", lines[0])
+    number = r"-?(\d[\d.]*(e[+-]?\d+)?|inf|nan)"
+    scores = re.fullmatch(rf"held-out RMSE {number}(, R² {number})?; largest error {number}", lines[1])
+    return scores is not None and folds is not None and lines[0] == f"held out: {held_out_by(rows, *folds.groups())}"
 
 
 def described(rows: int, variables: int, outputs: int, *, held_out: bool) -> dict[str, Any]:
