@@ -275,3 +275,8 @@ def test_rectifiers_are_as_sharp_in_float32_as_they_must_be():
     assert net.certificate.proved
     x = np.concatenate([np.linspace(-1, 1, 2001), 0.2 + np.linspace(-1e-6, 1e-6, 2001)]).astype(np.float32)
     assert np.abs(net(x) - np.abs(x.astype(np.float64) - 0.2)).max() <= net.certificate.bound <= 1e-5
+
+
+def test_the_argument_of_a_unit_may_be_a_constant():
+    net = af.compile("exp(-max(sinc(8*x), 0.25, (x/0.36)**0)**2)", {"x": (-0.36, 0.36)}, 0.08, construction="circuit")
+    assert net.certificate.proved

@@ -43,6 +43,8 @@ FINEST = 300.0
 """No head is made more precise than so many units of roundoff of its largest value."""
 WEIGHTS = 6
 """Numbers that a head has for each feature of its layer: query, key, value, output."""
+NARROWEST = 2.0**-10
+"""Half the width of the interval that a head is fitted on, relative to its argument, where that is a constant."""
 WIDEST = 1e-3
 """Banks follow their functions beyond the range of the argument, but by no more than this fraction of it."""
 
@@ -169,9 +171,11 @@ class _Sizing:
 def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care, deadline: Deadline) -> Search:
     """For a bank for the unit's function on the range of its argument and `off` beyond.
 
-    Where the function is not defined beyond an end, it stays as it is at the end.
+    Where the function is not defined beyond an end, it stays as it is at the end. The range of an argument that is a
+    constant is widened a little: a head is fitted on an interval.
     """
-    off = min(off, WIDEST * (unit.high - unit.low))
+    width = unit.high - unit.low
+    off = min(off, WIDEST * width) if width > 0 else NARROWEST * max(abs(unit.low), 1.0)
     clips = unit.clips(off)
 
     def function(points: Floats) -> Floats:
