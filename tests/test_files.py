@@ -19,6 +19,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import attnfun as af
+from attnfun import sharding
 from attnfun.arithmetic.formats import DTYPES
 from test_cli import attnfun
 
@@ -360,6 +361,22 @@ def test_notes_of_parts_are_derived(tmp_path):
     data = changed(description(path), ("certificate", "assumptions"), ["it is proved"])
     save_file(load_file(path), path, {"attnfun": json.dumps(data)})
     assert af.load(path).certificate.assumptions == net.certificate.assumptions
+
+
+def test_no_changed_field_of_a_frame_of_shards_misleads_anybody(monkeypatch, tmp_path):
+    monkeypatch.setattr(sharding, "LEAST_BANK", 4)
+    monkeypatch.setattr(sharding, "LEAST_SHARD", 1)
+    made("one head").split(tmp_path, 3)
+    frame, points = tmp_path / "frame.safetensors", np.linspace(-1, 1, 9)
+    data, tensors, valid = description(frame), load_file(frame), af.Sharded(tmp_path)(points)
+    for field in leaves(data):
+        for other in [*values_for(field, None), 1, 2, 4]:
+            save_file(tensors, frame, {"attnfun": json.dumps(changed(data, field, other))})
+            try:
+                values = af.Sharded(tmp_path)(points)
+            except (af.FileFormatError, af.InputError):
+                continue
+            assert np.array_equal(values, valid)
 
 
 STAGES = {

@@ -33,7 +33,7 @@ import numpy.typing as npt
 from .arguments import made_folder, whole_number
 from .arithmetic.formats import held_in, round_to
 from .backends import numpy as plain
-from .domain import Outside
+from .domain import OUTSIDE, Outside
 from .errors import FileFormatError, InputError
 from .evaluation import Evaluation
 from .executors import in_order, resident
@@ -41,7 +41,8 @@ from .kernels.asks import Ask, Step
 from .kernels.banks import Moments, Stream, Tokens
 from .kernels.evaluators import attended
 from .network import Attention, Network, storage
-from .targets.regions import restore_domain
+from .network.fields import Fields
+from .proofs.storage import ends_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -106,7 +107,9 @@ class Part:
     split: list[int]
     """Numbers of the layers whose banks are split."""
     shards: int
-    data: dict[str, Any]
+    key: str
+    """What all files of one network have in common: a hash of it, and how it was split."""
+    given: Fields
 
     @classmethod
     def read(cls, folder: str | Path, part: int | None) -> Part:
@@ -115,7 +118,13 @@ class Part:
         tensors, data = storage.read(path)
         if data.get("kind") != "shard":
             raise FileFormatError(f"{path} must have been written by net.split", got=f"kind {data.get('kind')!r}")
-        return cls(storage.unpack(tensors, data["network"]), data["split"], int(data["shards"]), data)
+        given = Fields(data)
+        network, split = storage.unpack(tensors, given.inner("network").data), given.each("split", Fields.whole)
+        heads = [number for number, layer in enumerate(network.layers) if isinstance(layer, Attention)]
+        if not split or not set(split) <= set(heads):
+            raise FileFormatError(f"the field split of {path} must name attention layers, {heads} here", got=split)
+        shards = given.whole("shards", 2)
+        return cls(network, split, shards, f"{given.word('key')} {split} {shards}", given)
 
 
 class Sharded:
@@ -128,9 +137,9 @@ class Sharded:
     def __init__(self, folder: str | Path, executor: Executor | None = None) -> None:
         self.folder, self.executor = Path(folder).resolve(), executor
         self.frame = Part.read(self.folder, None)
-        data, network = self.frame.data, self.frame.network
-        shape = tuple(int(size) for size in data["output_shape"])
-        self.evaluation = Evaluation(network, restore_domain(data["domain"]), shape, data["outside"])
+        given, network = self.frame.given, self.frame.network
+        outside: Any = given.text("outside", OUTSIDE)
+        self.evaluation = Evaluation(network, *ends_of(network, given), outside)
         self._steps = list(self._prepared())
 
     def __call__(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> Any:
@@ -174,7 +183,7 @@ class Sharded:
 
     def _ask(self, layer: int, head: int, queries: Floats) -> Moments:
         """One head of one layer, for queries (B, k)."""
-        work = partial(_shard_moments, self.folder, self.frame.data["key"], layer, head, queries)
+        work = partial(_shard_moments, self.folder, self.frame.key, layer, head, queries)
         return merged(list(in_order(work, range(self.frame.shards), self.executor)))
 
 
@@ -186,7 +195,7 @@ def _shard_moments(folder: Path, key: str, layer: int, head: int, queries: Float
 def _banks(folder: Path, key: str, part: int) -> dict[int, list[Stream]]:
     """The banks of a shard, by layer and head."""
     shard = Part.read(folder, part)
-    if shard.data["key"] != key:
+    if shard.key != key:
         raise FileFormatError(f"all files in {folder} must be of one network", got=f"another in shard {part}")
     banks: dict[int, list[Stream]] = {}
     for number in shard.split:

@@ -65,10 +65,8 @@ def unpack(tensors: Tensors, data: object, place: str = "") -> Certificate:
     """The certificate again, with its claim. What follows from the rest is worked out and not read: the dtype, the
     words of the statement, what is assumed, names of what is made of parts. What contradicts the rest is refused."""
     given = Fields(data, place)
-    network, domain = storage.unpack(tensors, given.inner("network").data), _domain(given.inner("domain"))
-    output_shape = tuple(given.each("output_shape", lambda sizes, name: sizes.whole(name, 1)))
-    if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape) or len(output_shape) > 2:
-        raise FileFormatError("a file must describe a network that fits its domain", got=repr(network))
+    network = storage.unpack(tensors, given.inner("network").data)
+    domain, output_shape = ends_of(network, given)
     description = _description(given.inner("target"), domain, output_shape)
     if description["kind"] in COMBINED:
         numbers = range(len(given.entries("parts")))
@@ -153,6 +151,15 @@ def _rows(tensors: Tensors, name: str, width: int) -> npt.NDArray[np.float64]:
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != width or not np.isfinite(array).all():
         raise FileFormatError(f"{name} must be finite float64 numbers of shape (S, {width})", got=str(array.shape))
     return array
+
+
+def ends_of(network: Network, given: Fields) -> tuple[Box, tuple[int, ...]]:
+    """The domain of a network and the shape of its values, which it must fit."""
+    domain = _domain(given.inner("domain"))
+    output_shape = tuple(given.each("output_shape", lambda sizes, name: sizes.whole(name, 1)))
+    if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape) or len(output_shape) > 2:
+        raise FileFormatError("a file must describe a network that fits its domain", got=repr(network))
+    return domain, output_shape
 
 
 def _domain(given: Fields) -> Box:
