@@ -52,6 +52,16 @@ def test_formulas_are_read_as_in_python(text, expected):
     assert value(text.replace("\n", " "), x=0.3) == pytest.approx(expected, rel=1e-14, abs=1e-15)
 
 
+@pytest.mark.parametrize("text", ["x # a comment\n + 1 # another", "x #\r\n+ 1", "# one\n\n# two\nx + 1"])
+def test_a_comment_ends_with_its_line(text):
+    target = as_target(text, as_box({"x": (0, 1)}))
+    assert target.values(np.array([[0.25]])) == 1.25
+    assert " ".join(target.text.split()) == "x + 1"
+    region = af.Region("x < 0.5  # left\n and x > 0.25", {"x": (0, 1)})
+    assert region.contains(np.array([[0.1], [0.3], [0.6]])).tolist() == [False, True, False]
+    assert "#" not in repr(region) + str(region.as_dict())
+
+
 def test_constants_give_way_to_variables_of_the_same_name():
     assert value("e*pi", e=2.0, pi=5.0) == 10.0
 

@@ -219,8 +219,8 @@ class _Reader:
 
 
 def _tokens(text: str) -> list[str]:
-    """The words, numbers and signs of a formula up to a comment, and an empty one at its end."""
-    tokens, place, text = list[str](), 0, text.partition("#")[0].rstrip()
+    """The words, numbers and signs of a formula without its comments, and an empty one at its end."""
+    tokens, place, text = list[str](), 0, re.sub(r"#[^\r\n]*", " ", text).rstrip()
     while place < len(text):
         match = TOKEN.match(text, place)
         if match is None:

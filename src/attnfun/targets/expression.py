@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arguments import on_one_line
 from ..arithmetic import Interval, Jet, Untraceable, as_interval, join
 from ..arithmetic.basis import Basis
 from ..arithmetic.directed import LIBRARY_ULPS, above, below
@@ -16,7 +15,7 @@ from ..domain import Box
 from ..errors import InputError
 from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
 from .operations import JUMPS, OPERATIONS
-from .parser import Node, Program, names_in, parse
+from .parser import Node, Program, formula_line, names_in, parse
 
 if TYPE_CHECKING:
     from .circuits import Circuit
@@ -46,7 +45,7 @@ class Expression(Target):
     assumptions = (LIBRARY_ASSUMPTION,)
 
     def __init__(self, text: str, domain: Box) -> None:
-        self.text = on_one_line(text) if isinstance(text, str) else text
+        self.text = formula_line(text) if isinstance(text, str) else text
         self.domain = _name_axes(self.text, domain)
         self.program: Program = parse(self.text, self.domain.axes)
         self.output_shape = (len(self.program.outputs),) if self.program.is_vector else ()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import difflib
 import math
+import re
 import sys
 import warnings
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from ..arguments import on_one_line
 from ..errors import InputError
 from .operations import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS
 
+COMMENT = re.compile(r"#[^\r\n]*")
 MAX_LENGTH = 100_000
 LARGEST = sys.float_info.max
 
@@ -74,6 +76,11 @@ def names_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(free))
 
 
+def formula_line(text: str) -> str:
+    """A formula on one line, so that places in it are plain offsets; comments end with their lines, as in Python."""
+    return on_one_line(COMMENT.sub(" ", text))
+
+
 def parse(text: str, variables: tuple[str, ...]) -> Program:
     """Read a formula in the given variables, or say which part of it cannot be read."""
     return _Reader(text, variables).read()
@@ -87,7 +94,7 @@ def _syntax(text: str) -> ast.expr:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "1or x" is a mistake
-            return ast.parse(on_one_line(text), mode="eval").body
+            return ast.parse(formula_line(text), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as reason:
         message = getattr(reason, "msg", None) or str(reason) or "too deeply nested"
         column = getattr(reason, "offset", None)
@@ -111,7 +118,7 @@ class _Reader:
     """Walks the syntax tree without recursion and numbers the operations."""
 
     def __init__(self, text: str, variables: tuple[str, ...]) -> None:
-        self.text = on_one_line(text) if isinstance(text, str) else text
+        self.text = formula_line(text) if isinstance(text, str) else text
         self.variables = variables
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[Any, ...], int] = {}

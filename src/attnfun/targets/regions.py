@@ -136,7 +136,7 @@ class Region(Box):
         question = _question(predicate, frame)
         frame = question.domain
         super().__init__(frame.lo, frame.hi, frame.names)
-        object.__setattr__(self, "predicate", predicate)
+        object.__setattr__(self, "predicate", question.text if isinstance(question, Expression) else predicate)
         object.__setattr__(self, "question", question)
         if not len(self._cover[0]):
             raise InputError("a region must not be empty", got=repr(self), remedy="Change the condition or the box.")
