@@ -366,7 +366,8 @@ class Seen:
             plain = up(len(left) * arb(-FAR).exp())
             share, computed = up(share * (1 + plain) + plain), up(computed * (1 + new) + new)
         after = Play([sources[k] for k in kept if k < len(sources)], share, computed)
-        return cls(space, [tokens[k] for k in kept], after, among, *_values(head, data), count, format_)
+        spreads, errors = _values(head, data, after.tokens)
+        return cls(space, [tokens[k] for k in kept], after, among, spreads, errors, count, format_)
 
     def averages(self) -> list[Feature]:
         """The averages of all columns over all tokens."""
@@ -439,16 +440,18 @@ def _power_of_two(number: arb) -> bool:
     return number.is_exact() and not number.is_zero() and abs(int(number.man_exp()[0])) == 1
 
 
-def _values(head: Head, data: list[tuple[list[Feature], list[Feature]]]) -> tuple[list[arb], list[tuple[arb, arb]]]:
-    """Spread of the values over all tokens, and what values are off, for each column."""
+def _values(
+    head: Head, data: list[tuple[list[Feature], list[Feature]]], tokens: list[int]
+) -> tuple[list[arb], list[tuple[arb, arb]]]:
+    """For each column the spread of all values, and what values are off: those of tokens in play, and all."""
     spreads, errors = [], []
     for k in range(len(head.largest_value_error)):
         ranges = [values[k].model.range for _, values in data]
         low = smallest([*head.lowest[k : k + 1], *(each.low for each in ranges)])
         high = _largest([*head.highest[k : k + 1], *(each.high for each in ranges)])
         spreads.append(up(high - low))
-        off = _largest([head.largest_value_error[k], *(values[k].error for _, values in data)])
-        errors.append((off, off))
+        off = _largest([*(head.value_errors[j][k] for j in tokens), *(values[k].error for _, values in data)])
+        errors.append((off, larger(off, head.largest_value_error[k])))
     return spreads, errors
 
 

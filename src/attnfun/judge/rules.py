@@ -34,6 +34,8 @@ REFINED = 8
 """Times that leaves are cut further in the L_p norm, at most."""
 FEW = 64
 """Memory tokens in play up to which inner nodes of a cover are not looked at."""
+SHOWN = 200
+"""Letters of a formula that are shown."""
 EDGE = "the target is defined on the whole domain"
 """How the assumption of certificates begins that hold wherever the target is defined."""
 
@@ -66,6 +68,8 @@ class Verdict:
 def judge(claim: Claim) -> Verdict:
     """Check a claim."""
     declared = () if claim.status == "proved" else claim.declared
+    if "formula" in claim.target:
+        declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
     with precision():
         try:
             _refuse_estimates(claim)
@@ -97,7 +101,7 @@ class _Judge:
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
         self.format = FORMATS[claim.network.dtype]
-        self.rounds = claim.network.dtype != "float64" and claim.target.get("kind") == "expression"
+        self.rounds = claim.network.dtype != "float64" and claim.target.get("kind") in ("expression", "traced")
         self.rounds = self.rounds and claim.domain.points is None and claim.domain.condition is None
         self.must_be_defined = claim.status == "proved" or not edge
         self.condition = None
@@ -209,13 +213,24 @@ class _Judge:
         variables = box.variables(space)
         if self._outside(box, variables):
             return ZERO, leaf.focus
-        reach = self._reached(box) if self.rounds else None
-        if reach is None:
-            inputs = [Feature(x, rounding.moved(x.range.most, self.format) + self.format.tiny) for x in variables]
-        else:
-            variables = reach.variables(space)
-            inputs = [Feature(x, self.format.tiny) for x in variables]
-        outputs, narrowed = self.network(inputs, leaf.focus)
+        if not self.rounds:
+            return self._compared(variables, leaf.focus, None)
+        reach = self._reached(box)
+        found, narrowed = self._compared(reach.variables(space), leaf.focus, reach)
+        if not found <= self.claim.bound:
+            found = smaller(found, self._compared(variables, leaf.focus, None)[0])
+        return found, narrowed
+
+    def _compared(self, variables: list[Model], focus: Focus, reach: Box | None) -> tuple[arb, Focus]:
+        """The largest difference of target and network, with what the network is off; and what is in play.
+
+        Without `reach` the network reads x' where the target has x. With it, x' lies in that box, and so do all points.
+        """
+        inputs = [
+            Feature(x, self.format.tiny + (rounding.moved(x.range.most, self.format) if reach is None else ZERO))
+            for x in variables
+        ]
+        outputs, narrowed = self.network(inputs, focus)
         worst = ZERO
         for value, output in zip(self.target(variables), outputs, strict=True):
             difference = value - output.model

@@ -26,10 +26,20 @@ def target_of(claim: Claim) -> Target:
 
 
 def _formula(claim: Claim) -> Target:
-    text = claim.target.get("text")
+    return _read(claim, claim.target.get("text"), claim.domain.names)
+
+
+def _traced(claim: Claim) -> Target:
+    """A function whose operations were written down as a formula in x0, x1, ..."""
+    if "formula" not in claim.target:
+        raise NotCovered("a target whose definition is not in the file (traced)")
+    return _read(claim, claim.target["formula"], tuple(f"x{k}" for k in range(len(claim.domain.low))))
+
+
+def _read(claim: Claim, text: object, names: tuple[str, ...]) -> Target:
     if not isinstance(text, str):
         raise Unreadable("a formula must be a text")
-    steps, outputs = formula.read(text, claim.domain.names)
+    steps, outputs = formula.read(text, names)
     if len(outputs) != claim.outputs:
         raise Unreadable("the formula must have as many outputs as the network")
     return lambda variables: formula.evaluate(steps, outputs, variables)
@@ -149,6 +159,7 @@ def _clipped(model: Model, low: float, high: float) -> Model:
 
 READERS: dict[object, Callable[[Claim], Target]] = {
     "expression": _formula,
+    "traced": _traced,
     "piecewise linear": _stages,
     "truncated linear": _truncated_linear,
     "max-affine": _max_affine,

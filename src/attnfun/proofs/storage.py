@@ -103,7 +103,7 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "truncated linear": {"ends": lambda given, name: given.each(name, lambda ends, end: ends.number(end, -inf))},
     "max-affine": {},
     "lipschitz": {"name": Fields.word, "constant": Fields.number},
-    "traced": {"name": Fields.word},
+    "traced": {"name": Fields.word, "formula": lambda given, name: given.text(name) if name in given else None},
     "black box": {"name": Fields.word},
     "samples": {
         "rows": lambda given, name: given.whole(name, 2),
@@ -122,7 +122,7 @@ def _description(given: Fields, domain: Box, output_shape: tuple[int, ...]) -> d
     read = {name: reader(given, name) for name, reader in DESCRIBED[kind].items()}
     if kind == "samples":
         return described(read["rows"], domain.size, prod(output_shape), held_out=read["held_out"])
-    return {"kind": kind, **read}
+    return {"kind": kind, **{name: value for name, value in read.items() if value is not None}}
 
 
 def _claim(

@@ -26,7 +26,7 @@ from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Asking, Evaluations
 from .expression import LIBRARY_ASSUMPTION, Expression
 from .tokenwise import acts_on_each_token
-from .tracing import traced
+from .tracing import traced, written
 
 if TYPE_CHECKING:
     from .circuits import Circuit
@@ -228,8 +228,12 @@ class Traced(Target):
         return Traced(PythonFunction(one, Box(low[:1], high[:1])))
 
     def as_dict(self) -> dict[str, Any]:
-        """Kind and name; the code itself is not stored."""
-        return {"kind": self.kind, "name": self.function.name}
+        """Kind and name, and its operations as a formula, where symbols know them; the code itself is not stored."""
+        try:
+            formula = written(self._program)
+        except Unanswerable:
+            formula = None
+        return {"kind": self.kind, "name": self.function.name, **({} if formula is None else {"formula": formula})}
 
     def identity(self) -> Any:
         """Its operations, where symbols know them."""

@@ -12,6 +12,7 @@ not know, ends the attempt.
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from math import prod
 from typing import Any
 
@@ -104,6 +105,54 @@ class Symbol:
 
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __float__ = _unanswerable  # type: ignore[assignment]
     __hash__ = object.__hash__
+
+
+BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
+"""How tightly operators bind; all else binds tighter."""
+LONGEST = 20_000
+"""Letters of a program that is written down as a formula."""
+
+
+def written(program: Program) -> str | None:
+    """A program as a formula in the variables x0, x1, ..., its constants exact; None where that is too long.
+
+    >>> written(traced(lambda p: (p[..., 0] - 0.5) * -p[..., 1], (2,), "f"))
+    '(x0 - 0.5)*-x1'
+    """
+    texts: list[tuple[str, int]] = []
+    for node in program.nodes:
+        texts.append(_written(node, [texts[k] for k in node.args]))
+        if len(texts[-1][0]) > LONGEST:
+            return None
+    outputs = [texts[k][0] for k in program.outputs]
+    whole = f"[{', '.join(outputs)}]" if program.is_vector else outputs[0]
+    return whole if len(whole) <= LONGEST else None
+
+
+def _written(node: Node, args: list[tuple[str, int]]) -> tuple[str, int]:
+    """The text of one operation, and how tightly it binds."""
+    tight = BINDS["**"] + 1
+    if node.kind == "variable":
+        return f"x{int(node.value)}", tight
+    if node.kind == "constant":
+        digits = str(Decimal(abs(node.value)))
+        return (f"-{digits}", BINDS["neg"]) if node.value < 0 else (digits, tight)
+    binds = BINDS.get(node.kind, tight)
+
+    def inside(arg: tuple[str, int], least: int) -> str:
+        return arg[0] if arg[1] >= least else f"({arg[0]})"
+
+    match node.kind, args:
+        case "neg", [operand]:
+            return f"-{inside(operand, binds + 1)}", binds
+        case "**", [base, exponent]:
+            return f"{inside(base, tight)}**{inside(exponent, tight)}", binds
+        case "+" | "-", [left, right]:
+            return f"{inside(left, binds)} {node.kind} {inside(right, binds + 1)}", binds
+        case "*" | "/", [left, right]:
+            return f"{inside(left, binds)}{node.kind}{inside(right, binds + 1)}", binds
+        case _:
+            return f"{node.kind}({', '.join(text for text, _ in args)})", tight
 
 
 def traced(function: Callable[[Any], Any], shape: tuple[int, ...], name: str) -> Program:
