@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 from flint import arb
 
-from .errors import Unreadable
+from .errors import NotCovered, Unreadable
 from .files import LEAF, Floats, Proof
 from .models import Model, Space
 from .network import Focus
 from .ranges import ZERO, Range, larger, up
 
+MOST_NODES = 2**22
+"""Nodes of a cover."""
 DEEPER = 10
 """Times that a leaf is cut further."""
 
@@ -79,6 +81,8 @@ def leaves(proof: Proof, roots: list[Box], narrow: Callable[[Box, Focus], Focus]
     `roots + 2k + 1`, k the number of cut nodes before it.
     """
     axes, series = _bytes(proof, "axes"), _bytes(proof, "series")
+    if len(axes) > MOST_NODES:
+        raise NotCovered(f"a cover with more than {MOST_NODES} nodes")
     cut = axes != LEAF
     cuts = int(cut.sum())
     if len(axes) != len(roots) + 2 * cuts or len(series) != len(roots) + cuts:

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf, isfinite, prod
+from math import inf, isfinite, nextafter, prod
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ LARGEST = {"bfloat16": (2 - 2.0**-7) * 2.0**127, "float16": 65504.0}
 HELD = {"float64": "float64", "float32": "float32", "bfloat16": "float32", "float16": "float32"}
 MOST_WRITTEN_OUT = 2**16
 """Memory tokens of factored attention that are written out."""
+MOST_AXES = 16
+"""Axes of factored attention."""
+MOST_PARTS = 1000
+"""Layers of a network, parts of a claim and premises of a lemma."""
+MOST_PRODUCTS = 2**22
+"""Products in one evaluation of a layer: the judge's memory grows with them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +173,20 @@ def _number(data: Any, name: str, least: float = 0.0) -> float:
     return number
 
 
-def _array(tensors: Tensors, name: str, dimensions: int, kind: str = "float64") -> Array:
-    """An array of this type and with this many dimensions."""
-    array = tensors.get(name)
-    if array is None or array.ndim != dimensions or array.dtype != kind:
-        raise Unreadable(f"the file must have {name} as an array of {kind} with {dimensions} dimensions")
-    return array
+def _few(data: Any, name: str) -> list[Any]:
+    """A list that is not too long."""
+    found = _get(data, name, list)
+    if len(found) > MOST_PARTS:
+        raise NotCovered(f"more than {MOST_PARTS} {name}")
+    return found
+
+
+def _sizes(data: Any, name: str, most: int) -> int:
+    """The product of a list of sizes, which are positive whole numbers."""
+    found = _get(data, name, list)
+    if len(found) > most or not all(type(each) is int and 0 < each < 2**31 for each in found):
+        raise Unreadable(f"the field {name!r} must be a list of up to {most} sizes")
+    return prod(found)
 
 
 def _below(tensors: Tensors, prefix: str) -> Tensors:
@@ -184,58 +198,68 @@ def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
     if depth > DEEPEST:
         raise Unreadable(f"parts may stand {DEEPEST} deep inside each other")
     domain = _domain(_get(data, "domain", dict))
-    shape = _get(data, "output_shape", list)
-    if not all(isinstance(each, int) and 0 < each < 2**31 for each in shape):
-        raise Unreadable("the field 'output_shape' must be a list of sizes")
-    network = _network(_get(data, "network", dict), tensors, len(domain.low), prod(shape))
-    certificate, parts = _get(data, "certificate", dict), _get(data, "parts", list) if "parts" in data else []
+    outputs = _sizes(data, "output_shape", 2)
+    network = _network(_get(data, "network", dict), tensors, len(domain.low), outputs)
+    certificate, parts = _get(data, "certificate", dict), _few(data, "parts") if "parts" in data else []
     norm = inf if certificate.get("norm") == "inf" else _number(certificate, "norm", 1.0)
+    if norm < inf and domain.points is not None:
+        raise Unreadable("on points the norm must be 'inf': they have no volume")
     shares = _get(certificate, "parts", dict)
-    aside = _number(shares, "windows") if "windows" in shares else 0.0
+    bound, aside = _number(certificate, "bound"), _number(shares, "windows") if "windows" in shares else 0.0
     if _get(certificate, "dtype", str) != network.dtype:
         raise Unreadable("the certificate must be about the number format of its network")
     lines = _get(certificate, "assumptions", list)
+    if not all(isinstance(line, str) for line in lines):
+        raise Unreadable("the field 'assumptions' must be a list of texts")
     proof = _proof(data["proof"], tensors) if data.get("proof") is not None else None
     inner = tuple(claim_of(part, _below(tensors, f"parts.{k}."), depth + 1) for k, part in enumerate(parts))
     return Claim(
         network,
         domain,
-        prod(shape),
+        outputs,
         _get(data, "target", dict),
         _below(tensors, "target."),
-        _number(certificate, "bound") - aside,
+        nextafter(bound - aside, -inf) if aside else bound,
         _get(certificate, "status", str),
         norm,
         proof,
         inner,
-        tuple(str(line) for line in lines),
+        tuple(lines),
     )
 
 
 def _domain(data: Any) -> Domain:
     kind = data.get("kind")
     if kind == "region":
-        box = _domain(_get(data, "box", dict))
+        if _get(data, "box", dict).get("kind") is not None:
+            raise Unreadable("a region must be a part of a box")
+        box = _domain(data["box"])
         return Domain(box.low, box.high, box.names, _get(data, "predicate", str))
     if kind == "points":
-        points = _numbers(_get(data, "points", list))
-        if points.ndim < 1 or not points.size:
+        points = _numbers(_get(data, "points", list), 3)
+        if not points.size:
             raise Unreadable("a cloud must have points")
         points, fill = points.reshape(len(points), -1), _number(data, "fill")
         return Domain(points.min(axis=0), points.max(axis=0), _names(data, points.shape[1]), None, points, fill)
     if kind is not None:
         raise Unreadable(f"a domain must be a box, a region or points, not {str(kind)[:40]!r}")
-    low, high = (_numbers(_get(data, name, list, float, int)).ravel() for name in ("lo", "hi"))
+    low, high = (_numbers(_get(data, name, list, float, int), 2).ravel() for name in ("lo", "hi"))
     if low.shape != high.shape or not low.size or not (low <= high).all():
         raise Unreadable("a box must have as many lower as upper ends, and none above its other end")
     return Domain(low, high, _names(data, len(low)))
 
 
-def _numbers(data: Any) -> Floats:
+def _numbers(data: Any, dimensions: int) -> Floats:
+    """Lists of numbers inside each other as an array; truth values and texts are no numbers."""
+    level = [data]
+    for _ in range(dimensions):
+        level = [each for part in level for each in (part if isinstance(part, list) else [part])]
+    if not all(type(each) in (int, float) for each in level):
+        raise Unreadable(f"a domain must be made of numbers, in up to {dimensions} dimensions")
     try:
         numbers = np.array(data, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise Unreadable("a domain must be made of numbers") from None
+        raise Unreadable("a domain must be made of numbers in rows of one length") from None
     if not np.isfinite(numbers).all():
         raise Unreadable("a domain must be bounded")
     return numbers
@@ -259,7 +283,7 @@ def _proof(data: Any, tensors: Tensors, place: str = "proof", depth: int = 0) ->
     names = _get(data, "data", list)
     if not all(isinstance(name, str) and f"{place}.{name}" in tensors for name in names):
         raise Unreadable(f"the file must have the data of {place}")
-    premises = _get(data, "premises", list)
+    premises = _few(data, "premises")
     below = tuple(_proof(each, tensors, f"{place}.{k}", depth + 1) for k, each in enumerate(premises))
     return Proof(_get(data, "rule", str), {name: tensors[f"{place}.{name}"] for name in names}, below)
 
@@ -271,7 +295,7 @@ def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
         raise Unreadable(f"the number format must be one of {', '.join(BITS)}")
     layers = tuple(
         _layer(plain, {name: _weights(array, dtype, name) for name, array in _below(tensors, f"layers.{k}.").items()})
-        for k, plain in enumerate(_get(data, "layers", list))
+        for k, plain in enumerate(_few(data, "layers"))
     )
     if not layers:
         raise Unreadable("a network must have layers")
@@ -279,7 +303,7 @@ def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
     length = data.get("length")
     if length is None:
         length = inputs // max(width, 1)
-    if not isinstance(length, int) or length < 1 or length * width != inputs:
+    if type(length) is not int or length < 1 or length * width != inputs:
         raise Unreadable("the network must read as many numbers as the domain has variables")
     sizes = (length, width)
     for layer in layers:
@@ -351,16 +375,16 @@ def _written_out(plain: Any, weights: dict[str, Floats]) -> Attention:
 
     Token (j_1, ..., j_r) has the score `Σ_k (a_k[j_k] q_k + b_k[j_k])`: its key is (a, b), and the query (q, 1).
     """
-    sizes = _get(plain, "sizes", list)
-    if not all(isinstance(each, int) and 0 < each <= MOST_WRITTEN_OUT for each in sizes) or not sizes:
-        raise Unreadable("factored attention must have axes with tokens")
-    if prod(sizes) > MOST_WRITTEN_OUT:
+    if _sizes(plain, "sizes", MOST_AXES) > MOST_WRITTEN_OUT:
         raise NotCovered(f"factored attention with more than {MOST_WRITTEN_OUT} memory tokens")
-    query, bias = _of(weights, "query", 3), _of(weights, "query_bias", 2)
+    sizes, query, bias = plain["sizes"], _of(weights, "query", 3), _of(weights, "query_bias", 2)
     rank, values = len(sizes), _of(weights, "values", 2)
     parts = [_of(weights, name, 1) for name in ("slopes", "offsets")]
-    if any(part.size != sum(sizes) for part in parts) or len(values) != prod(sizes) or query.shape[2] != rank:
+    fits = rank > 0 and query.shape[::2] == (1, rank) and bias.shape == (1, rank) and len(values) == prod(sizes)
+    if not fits or any(part.size != sum(sizes) for part in parts):
         raise Unreadable("factored attention must have a slope and an offset for each token of its axes")
+    if values.shape[1] ** 2 > MOST_PRODUCTS:
+        raise NotCovered("factored attention with so many values a token")
     axes = [np.split(part, np.cumsum(sizes)[:-1]) for part in parts]
     grids = [grid.ravel() for each in axes for grid in np.meshgrid(*each, indexing="ij")]
     memory = np.column_stack([*grids, values])  # (M, 2r + v)
@@ -391,37 +415,36 @@ def _width_in(layer: Layer) -> int:
 
 
 def _sizes_after(layer: Layer, sizes: tuple[int, int]) -> tuple[int, int]:
-    """Tokens and features after a layer; an error if it does not fit."""
+    """Tokens and features after a layer; an error if it does not fit, or takes too many products."""
     length, width = sizes
-    match layer:
-        case Softmax():
-            fits = layer.width == width
-            after = sizes
-        case Affine(right, constant, None):
-            fits = right.shape[:2] == (1, width) and constant.shape == (1, right.shape[2])
-            after = (length, right.shape[2])
-        case Affine(right, constant):
-            left: Floats = np.zeros((0, 0, 0)) if layer.left is None else layer.left
-            fits = left.ndim == 3 and left.shape[2] == length and right.shape[1] == width
-            fits = fits and left.shape[0] == right.shape[0] and constant.shape == (left.shape[1], right.shape[2])
-            after = constant.shape
-        case Attention():
-            heads, features, keys = layer.key.shape
-            values, out = layer.value.shape[2], layer.output.shape[2]
-            fits = (
-                layer.query.shape == (heads, width, keys)
-                and layer.query_bias.shape == layer.key_bias.shape == (heads, keys)
-                and layer.value.shape == (heads, features, values)
-                and layer.value_bias.shape == (heads, values)
-                and layer.output.shape == (heads, values, out)
-                and layer.output_bias.shape == (out,)
-                and layer.memory.shape[1] == features
-                and (layer.attends_data or len(layer.memory) > 0)
-                and (not layer.attends_data or features == width)
-                and (not layer.residual or out == width)
-                and heads > 0
-            )
-            after = (length, out)
-    if not fits:
+    if isinstance(layer, Softmax):
+        fits, after, products = layer.width == width, sizes, 0
+    elif isinstance(layer, Affine):
+        terms, tokens = (1, length) if layer.left is None else (len(layer.right), len(layer.constant))
+        rows, after = 1 if layer.left is None else tokens, (tokens, layer.right.shape[2])
+        fits = layer.right.shape[:2] == (terms, width) and layer.constant.shape == (rows, after[1])
+        fits = fits and (layer.left is None or layer.left.shape == (terms, tokens, length))
+        products = terms * length * width * rows * after[1]
+    else:
+        heads, features, keys = layer.key.shape
+        values, out, memory = layer.value.shape[2], layer.output.shape[2], len(layer.memory)
+        fits = (
+            layer.query.shape == (heads, width, keys)
+            and layer.query_bias.shape == layer.key_bias.shape == (heads, keys)
+            and layer.value.shape == (heads, features, values)
+            and layer.value_bias.shape == (heads, values)
+            and layer.output.shape == (heads, values, out)
+            and layer.output_bias.shape == (out,)
+            and layer.memory.shape[1] == features
+            and (layer.attends_data or memory > 0)
+            and (not layer.attends_data or features == width)
+            and (not layer.residual or out == width)
+            and min(heads, features, keys, values) > 0
+        )
+        after = (length, out)
+        products = heads * length * (memory + length) * (keys + values) + length * heads * values * out
+    if not fits or min(after) < 1:
         raise Unreadable("the layers of the network must fit together")
+    if products > MOST_PRODUCTS or prod(after) > MOST_PRODUCTS:
+        raise NotCovered(f"layers with more than {MOST_PRODUCTS} products")
     return after

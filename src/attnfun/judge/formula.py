@@ -67,6 +67,14 @@ def read(text: str, variables: tuple[str, ...]) -> tuple[list[Step], list[int]]:
     return reader.steps, outputs
 
 
+def read_condition(text: str, variables: tuple[str, ...]) -> tuple[list[Step], list[int]]:
+    """The same of a formula that must be one condition."""
+    steps, outputs = read(text, variables)
+    if len(outputs) != 1 or steps[outputs[0]][0] not in TRUTHS:
+        raise Unreadable(f"the formula {text[:80]!r} must be a condition such as x < 1")
+    return steps, outputs
+
+
 class _Reader:
     """Recursive descent by the strength with which operators bind; expressions are returned as numbers of steps."""
 

@@ -28,6 +28,8 @@ ORDERS = {1: 10, 2: 6, 3: 3}
 """Degree of the Taylor models in D variables."""
 HIGHER = 2
 """Degree in more variables."""
+MOST_VARIABLES = 64
+"""Polynomials in more variables have too many terms."""
 SEARCHED = 1024
 """Boxes that the judge cuts by itself, at most."""
 REFINED = 8
@@ -97,6 +99,8 @@ class _Judge:
         self.claim, self.domain = claim, claim.domain
         self.target, self.network = target_of(claim), Evaluator(claim.network)
         size = len(claim.domain.low)
+        if size > MOST_VARIABLES:
+            raise NotCovered(f"a target of more than {MOST_VARIABLES} variables")
         self.spaces = space(size, 1), space(size, ORDERS.get(size, HIGHER))
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
@@ -106,7 +110,7 @@ class _Judge:
         self.must_be_defined = claim.status == "proved" or not edge
         self.condition = None
         if claim.domain.condition is not None:
-            self.condition = formula.read(claim.domain.condition, claim.domain.names)
+            self.condition = formula.read_condition(claim.domain.condition, claim.domain.names)
 
     def bound(self) -> tuple[arb, int]:
         """A bound on the error in the norm of the claim, and the boxes that it took."""

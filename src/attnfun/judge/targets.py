@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from math import inf
 
 import numpy as np
 from flint import arb
@@ -13,6 +15,7 @@ from .files import Claim, Floats
 from .models import Model, weighted
 from .network import balls
 
+LARGEST = sys.float_info.max
 Target = Callable[[list[Model]], list[Model]]
 """A function of the variables' models on a box."""
 
@@ -20,8 +23,12 @@ Target = Callable[[list[Model]], list[Model]]
 def target_of(claim: Claim) -> Target:
     """The function that a claim is about."""
     kind = claim.target.get("kind")
+    if not isinstance(kind, str):
+        raise Unreadable("a target must have a kind")
     if kind not in READERS:
-        raise NotCovered(f"a target whose definition is not in the file ({str(kind)[:40]})")
+        raise NotCovered(f"a target whose definition is not in the file ({kind[:40]})")
+    if claim.parts and kind not in ("composed", "stacked", "restricted"):
+        raise Unreadable(f"a target of the kind {kind} must have no parts")
     return READERS[kind](claim)
 
 
@@ -48,12 +55,13 @@ def _read(claim: Claim, text: object, names: tuple[str, ...]) -> Target:
 def _stages(claim: Claim) -> Target:
     """Affine maps with clips behind them: `clip(x W + b, low, high)`."""
     count = claim.target.get("stages")
-    if not isinstance(count, int) or not 0 < count <= len(claim.arrays):
+    if type(count) is not int or not 0 < count <= len(claim.arrays):
         raise Unreadable("a piecewise-linear target must have stages")
-    stages = [tuple(_numbers(claim, f"{k}.{name}") for name in ("weight", "bias", "low", "high")) for k in range(count)]
+    names = {"weight": 2, "bias": 1, "low": 1, "high": 1}
+    stages = [[_numbers(claim, f"{k}.{name}", count) for name, count in names.items()] for k in range(count)]
     width = len(claim.domain.low)
     for weight, *others in stages:
-        if weight.shape != (width, len(others[0])) or any(each.shape != others[0].shape for each in others):
+        if len(weight) != width or not width or any(each.shape != weight.shape[1:] for each in others):
             raise Unreadable("the stages of a piecewise-linear target must fit together")
         width = weight.shape[1]
     if width != claim.outputs:
@@ -73,11 +81,11 @@ def _stages(claim: Claim) -> Target:
 
 def _truncated_linear(claim: Claim) -> Target:
     """`clip(w_i · x_i + t_i, a, b)` for each token x_i."""
-    weights, offsets, ends = _numbers(claim, "w"), _numbers(claim, "t"), claim.target.get("ends")
-    fits = weights.ndim == 2 and weights.size == len(claim.domain.low) and offsets.shape == (claim.outputs,)
-    if not fits or len(weights) != claim.outputs or not isinstance(ends, list) or len(ends) != 2:
+    weights, offsets, ends = _numbers(claim, "w", 2), _numbers(claim, "t", 1), claim.target.get("ends")
+    fits = weights.size == len(claim.domain.low) and len(offsets) == len(weights) == claim.outputs
+    if not fits or not isinstance(ends, list) or len(ends) != 2:
         raise Unreadable("a truncated linear target must have weights, offsets and ends")
-    if not all(isinstance(end, int | float) for end in ends):
+    if not all(type(end) in (int, float) and (abs(end) <= LARGEST or abs(end) == inf) for end in ends):
         raise Unreadable("the ends of a truncated linear target must be numbers")
     low, high = (float(end) for end in ends)
 
@@ -94,7 +102,7 @@ def _truncated_linear(claim: Claim) -> Target:
 def _max_affine(claim: Claim) -> Target:
     """`max_j (a_j · x + b_j)`, minus another such maximum if there is one."""
     both = [
-        (_numbers(claim, f"{side}A"), _numbers(claim, f"{side}b"))
+        (_numbers(claim, f"{side}A", 2), _numbers(claim, f"{side}b", 1))
         for side in ("", "minus.")
         if f"{side}A" in claim.arrays
     ]
@@ -122,29 +130,49 @@ def _largest_plane(slopes: Floats, offsets: Floats, variables: list[Model]) -> M
 
 
 def _composed(claim: Claim) -> Target:
-    outer, inner = (target_of(part) for part in _parts(claim, 2))
-    return lambda variables: outer(inner(variables))
+    """One function of the values of another; it is defined where both are."""
+    if len(claim.parts) != 2:
+        raise Unreadable("a composed target must have two parts")
+    (outer, inner), (last, first) = (target_of(part) for part in claim.parts), claim.parts
+    _must_fit(len(first.domain.low), len(claim.domain.low))
+    _must_fit(len(last.domain.low), first.outputs)
+    _must_fit(last.outputs, claim.outputs)
+
+    def target(variables: list[Model]) -> list[Model]:
+        values = inner(variables)
+        ranges = [value.range for value in values]
+        return [Model(y.space, y.polynomial, y.rest, y.natural.known(*ranges)) for y in outer(values)]
+
+    return target
 
 
 def _stacked(claim: Claim) -> Target:
-    parts = [target_of(part) for part in _parts(claim, len(claim.parts))]
+    parts = [target_of(part) for part in claim.parts]
+    for part in claim.parts:
+        _must_fit(len(part.domain.low), len(claim.domain.low))
+    _must_fit(sum(part.outputs for part in claim.parts), claim.outputs)
     return lambda variables: [output for part in parts for output in part(variables)]
 
 
 def _restricted(claim: Claim) -> Target:
-    return target_of(_parts(claim, 1)[0])
+    if len(claim.parts) != 1:
+        raise Unreadable("a restricted target must have one part")
+    (part,) = claim.parts
+    _must_fit(len(part.domain.low), len(claim.domain.low))
+    _must_fit(part.outputs, claim.outputs)
+    return target_of(part)
 
 
-def _parts(claim: Claim, count: int) -> tuple[Claim, ...]:
-    if len(claim.parts) != count or not count:
-        raise Unreadable(f"a {claim.target.get('kind')} target must have {count} parts")
-    return claim.parts
+def _must_fit(count: int, wanted: int) -> None:
+    if count != wanted:
+        raise Unreadable("the parts of a target must have as many variables and outputs as the whole needs")
 
 
-def _numbers(claim: Claim, name: str) -> Floats:
+def _numbers(claim: Claim, name: str, dimensions: int) -> Floats:
+    """An array of the target; ends may be infinite."""
     array = claim.arrays.get(name)
-    if array is None or array.dtype != np.float64 or np.isnan(array).any():
-        raise Unreadable(f"the target must have {name} as numbers")
+    if array is None or array.dtype != np.float64 or array.ndim != dimensions or np.isnan(array).any():
+        raise Unreadable(f"the target must have {name} as numbers in {dimensions} dimensions")
     return array
 
 
