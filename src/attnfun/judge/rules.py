@@ -72,7 +72,7 @@ def judge(claim: Claim) -> Verdict:
     declared = () if claim.status == "proved" else claim.declared
     if "formula" in claim.target:
         declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
-    with precision():
+    with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
             _refuse_estimates(claim)
             bound, boxes = _Judge(claim).bound()
