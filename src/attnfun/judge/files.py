@@ -146,7 +146,7 @@ def read(path: str | os.PathLike[str]) -> Claim:
             words = (file.metadata() or {}).get("attnfun", "")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
         description = json.loads(words)
-    except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError) as reason:
+    except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError) as reason:
         raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
     if _get(description, "format", int) not in FORMATS:
         raise Unreadable(f"the file format must be one of {FORMATS}")

@@ -173,6 +173,8 @@ def _numbers(claim: Claim, name: str, dimensions: int) -> Floats:
     array = claim.arrays.get(name)
     if array is None or array.dtype != np.float64 or array.ndim != dimensions or np.isnan(array).any():
         raise Unreadable(f"the target must have {name} as numbers in {dimensions} dimensions")
+    if np.isinf(array).any() and not name.endswith((".low", ".high")):
+        raise Unreadable(f"the target must have finite numbers as {name}")
     return array
 
 
