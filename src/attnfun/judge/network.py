@@ -115,12 +115,12 @@ class Head:
         self.values, self.value_errors = _stored(layer.memory, self.value, format_)  # (M, v)
         self.rough = layer.memory @ layer.key[number] + layer.key_bias[number]  # (M, k), about the keys
         count = layer.key.shape[2]
-        self.largest_key = [_largest([size(row[c]) for row in self.keys]) for c in range(count)]
-        self.largest_key_error = [_largest([row[c] for row in self.key_errors]) for c in range(count)]
+        self.largest_key = [largest([size(row[c]) for row in self.keys]) for c in range(count)]
+        self.largest_key_error = [largest([row[c] for row in self.key_errors]) for c in range(count)]
         values = range(layer.value.shape[2])
         self.lowest = [smallest([down(row[v]) for row in self.values]) for v in values] if self.values else []
-        self.highest = [_largest([up(row[v]) for row in self.values]) for v in values] if self.values else []
-        self.largest_value_error = [_largest([row[v] for row in self.value_errors]) for v in values]
+        self.highest = [largest([up(row[v]) for row in self.values]) for v in values] if self.values else []
+        self.largest_value_error = [largest([row[v] for row in self.value_errors]) for v in values]
 
 
 def _stored(memory: Floats, map_: Map, format_: Format) -> tuple[list[list[arb]], list[list[arb]]]:
@@ -143,7 +143,7 @@ def _stored(memory: Floats, map_: Map, format_: Format) -> tuple[list[list[arb]]
     return exact, errors
 
 
-def _largest(numbers: Sequence[arb]) -> arb:
+def largest(numbers: Sequence[arb]) -> arb:
     """The largest of numbers of radius zero, 0 if there are none."""
     result = numbers[0] if numbers else ZERO
     for number in numbers[1:]:
@@ -210,7 +210,7 @@ class Evaluator:
                 tokens = softmax_then(behind, tokens, self.format)
                 layers = layers[1:] if isinstance(after, Affine) else layers
             elif isinstance(layer, Attention):
-                tokens = self._attention(number, layer, tokens, _used(after, len(tokens)), focus, narrowed)
+                tokens = self._attention(number, layer, tokens, tokens_read(after, len(tokens)), focus, narrowed)
             elif layer.left is None:
                 tokens = [self.maps[number](token, self.format) for token in tokens]
             else:
@@ -256,7 +256,7 @@ def _identity(width: int) -> Affine:
     return Affine(np.eye(width)[None], np.zeros((1, width)), None)
 
 
-def _used(after: Layer | None, length: int) -> list[bool]:
+def tokens_read(after: Layer | None, length: int) -> list[bool]:
     """Which tokens the layer behind reads."""
     if isinstance(after, Affine) and after.left is not None:
         return (after.left != 0).any(axis=(0, 1)).tolist()
@@ -322,12 +322,12 @@ class Seen:
             relative = [k.model.shifted(-c) for k, c in zip(key, reference, strict=True)]
             score = _dot(models, relative, space).shifted(-top)
             tokens.append(Token(score.polynomial, score.rest, [], values))
-        floor = _largest([token.low for token in tokens]) - FAR
+        floor = largest([token.low for token in tokens]) - FAR
         kept = [k for k, token in enumerate(tokens) if not token.high < floor or k >= len(sources)]
         asked = Query(
             [q.most for q in query],
             [q.error for q in query],
-            [q.error.is_zero() and q.model.reach.is_zero() and _power_of_two(q.model.polynomial[0]) for q in query],
+            [q.error.is_zero() and q.model.reach.is_zero() and power_of_two(q.model.polynomial[0]) for q in query],
         )
         common = total([q.model.range.most * abs(c) for q, c in zip(query, reference, strict=True)])
 
@@ -344,7 +344,7 @@ class Seen:
 
         for k in kept:
             tokens[k].error = score_error(k)
-        among = _largest([tokens[k].error for k in kept])
+        among = largest([tokens[k].error for k in kept])
         share, computed = play.share, play.computed
         left = [k for k in range(len(sources)) if k not in set(kept)]
         count = len(head.keys) + len(data)
@@ -357,7 +357,7 @@ class Seen:
                 new = rounding.computed_share(len(left), arb(FAR), most, most, count, format_)
             else:
                 pairs = [(floor + FAR - tokens[k].high, score_error(k)) for k in left]
-                most = larger(_largest([error for _, error in pairs]), among)
+                most = larger(largest([error for _, error in pairs]), among)
                 each = [
                     rounding.computed_share(1, down(gap), larger(error, among), most, count, format_)
                     for gap, error in pairs
@@ -435,7 +435,7 @@ def _dot(query: list[Model], key: list[Model], space: Space) -> Model:
     return result
 
 
-def _power_of_two(number: arb) -> bool:
+def power_of_two(number: arb) -> bool:
     """Is it one, exactly?"""
     return number.is_exact() and not number.is_zero() and abs(int(number.man_exp()[0])) == 1
 
@@ -448,9 +448,9 @@ def _values(
     for k in range(len(head.largest_value_error)):
         ranges = [values[k].model.range for _, values in data]
         low = smallest([*head.lowest[k : k + 1], *(each.low for each in ranges)])
-        high = _largest([*head.highest[k : k + 1], *(each.high for each in ranges)])
+        high = largest([*head.highest[k : k + 1], *(each.high for each in ranges)])
         spreads.append(up(high - low))
-        off = _largest([*(head.value_errors[j][k] for j in tokens), *(values[k].error for _, values in data)])
+        off = largest([*(head.value_errors[j][k] for j in tokens), *(values[k].error for _, values in data)])
         errors.append((off, larger(off, head.largest_value_error[k])))
     return spreads, errors
 
@@ -557,5 +557,5 @@ def _feature_average(token: list[Feature], right: Floats, format_: Format) -> li
         up(arb(float(high)) - arb(float(low))) for low, high in zip(right.min(axis=0), right.max(axis=0), strict=True)
     ]
     exact = [(ZERO, ZERO)] * len(spreads)
-    largest = _largest([each.error for each in tokens])
-    return Seen(space, tokens, Play([]), largest, spreads, exact, len(tokens), format_).averages()
+    worst = largest([each.error for each in tokens])
+    return Seen(space, tokens, Play([]), worst, spreads, exact, len(tokens), format_).averages()

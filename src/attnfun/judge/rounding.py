@@ -243,6 +243,24 @@ def computed_share(count: int, gap: arb, error: arb, largest: arb, keys: int, fo
     return up(count * (2 * doubt(error, largest, keys, format_) - (1 - MARGIN * format_.unit) * gap).exp())
 
 
+def sums(tokens: int, largest: arb, share: arb, spread: arb, keys: int, format_: Format) -> arb:
+    """Rounding of the sums of an average, all tokens in play being core [T 10.2, 10.5].
+
+    So many of the keys are in play, with values of at most `largest`; the others have at most a share of the computed
+    weights, and all values a spread.
+    """
+    blocks, whole = ceil(keys / BLOCK), up(largest + smaller(share, ONE) * spread)
+    tail = smaller(up(arb("8.4") * share), up(2 * MARGIN * keys * format_.unit))
+    off = MARGIN * (2 * tokens + 2 * blocks + 1) * format_.unit * largest
+    off += tail * (whole + spread) + 2 * keys * format_.tiny * (1 + whole + spread)
+    if not format_.store.is_zero():
+        off += MARGIN * (format_.store * whole + keys * format_.lost * (whole + spread))
+        off += MARGIN * (format_.store * (whole + off) + format_.lost)
+    if keys * format_.unit > MOST or not _fits(keys * (whole + spread), format_, stored=False):
+        return INFINITE
+    return up(off)
+
+
 class Weights:
     """Unnormalised weights of tokens on a box: each lies in [L_j, U_j], L_j >= 0, the largest U_j about 1."""
 

@@ -1,14 +1,15 @@
 """From a claim to a verdict: the error is bounded on boxes that cover the domain [T 11.1, 11.2, 11.11, 11.12].
 
 A stored cover is used where the proof has one; its leaves are cut further where the judge's enclosures are coarser.
-Proofs by other rules have no cover of the whole domain: there the judge cuts boxes itself, `SEARCHED` at most. The
-number of boxes decides, never a clock, so the verdict is the same on every machine.
+Networks that compute maxima need no boxes (`structure.py`). Where there is neither, the judge cuts boxes itself,
+`SEARCHED` at most. The number of boxes decides, never a clock, so the verdict is the same on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isinf
 
 import numpy as np
@@ -18,10 +19,11 @@ from . import formula, rounding
 from .covers import Box, Leaf, leaves, settle
 from .errors import NotCovered, Unreadable
 from .files import Claim, Floats, Proof, rounded
-from .models import Model, space, total
+from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .ranges import INFINITE, ZERO, down, larger, precision, size, smaller, up
 from .rounding import FORMATS
+from .structure import bound_by_structure
 from .targets import target_of
 
 ORDERS = {1: 10, 2: 6, 3: 3}
@@ -63,7 +65,8 @@ class Verdict:
         what = "error" if isinf(self.norm) else f"L_{self.norm:g} norm of the error"
         if not self.agreed:
             return f"not agreed: {self.reason}"
-        lines = [f"agreed: {what} <= {self.stated:.6g} ({self.judged:.6g} found on {self.boxes} boxes)"]
+        where = f"on {self.boxes} boxes" if self.boxes else "without boxes"
+        lines = [f"agreed: {what} <= {self.stated:.6g} ({self.judged:.6g} found {where})"]
         return "\n".join([*lines, *(f"taken for granted: {line}" for line in self.declared)])
 
 
@@ -81,7 +84,8 @@ def judge(claim: Claim) -> Verdict:
         judged = float(up(bound))
         if bound <= claim.bound:
             return Verdict(True, claim.bound, judged, claim.norm, boxes, "", declared)
-    reason = f"no bound below {judged:.6g} was found on {boxes} boxes, and {claim.bound:.6g} is stated"
+    where = f"on {boxes} boxes" if boxes else "without boxes"
+    reason = f"no bound below {judged:.6g} was found {where}, and {claim.bound:.6g} is stated"
     return Verdict(False, claim.bound, judged, claim.norm, boxes, reason)
 
 
@@ -98,10 +102,6 @@ class _Judge:
     def __init__(self, claim: Claim) -> None:
         self.claim, self.domain = claim, claim.domain
         self.target, self.network = target_of(claim), Evaluator(claim.network)
-        size = len(claim.domain.low)
-        if size > MOST_VARIABLES:
-            raise NotCovered(f"a target of more than {MOST_VARIABLES} variables")
-        self.spaces = space(size, 1), space(size, ORDERS.get(size, HIGHER))
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
         self.format = FORMATS[claim.network.dtype]
@@ -111,6 +111,14 @@ class _Judge:
         self.condition = None
         if claim.domain.condition is not None:
             self.condition = formula.read_condition(claim.domain.condition, claim.domain.names)
+
+    @cached_property
+    def spaces(self) -> tuple[Space, Space]:
+        """Polynomials for Taylor models: on leaves without and with series."""
+        size = len(self.domain.low)
+        if size > MOST_VARIABLES:
+            raise NotCovered(f"boxes in more than {MOST_VARIABLES} variables")
+        return space(size, 1), space(size, ORDERS.get(size, HIGHER))
 
     def bound(self) -> tuple[arb, int]:
         """A bound on the error in the norm of the claim, and the boxes that it took."""
@@ -149,9 +157,23 @@ class _Judge:
         return [Box(*_cube(point, domain.fill)) for point in domain.points]
 
     def _largest(self, proof: Proof | None, enough: float) -> tuple[arb, int]:
-        """The largest bound on the leaves of a cover, up to the first that is too large."""
-        if proof is None or proof.rule != "boxes":
+        """A bound on the largest error by the rule of a proof, or by boxes; nobody needs it below `enough`."""
+        if proof is None:
             return self._searched(proof, enough)
+        rules = {"boxes": self._covered, "structure": self._structured}
+        return rules.get(proof.rule, self._searched)(proof, enough)
+
+    def _structured(self, _proof: Proof, _enough: float) -> tuple[arb, int]:
+        """Forms on the whole domain [T 11.3]."""
+        return bound_by_structure(self.claim, self._hull()), 0
+
+    def _hull(self) -> Box:
+        """A box that holds the domain."""
+        roots = self._roots()
+        return Box(np.min([box.low for box in roots], axis=0), np.max([box.high for box in roots], axis=0))
+
+    def _covered(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """The largest bound on the leaves of a cover, up to the first that is too large."""
         largest, count = ZERO, 0
         for leaf in self._leaves(proof):
             found, boxes = settle(leaf, self.extent, enough, self.on)

@@ -52,20 +52,64 @@ def _read(claim: Claim, text: object, names: tuple[str, ...]) -> Target:
     return lambda variables: formula.evaluate(steps, outputs, variables)
 
 
-def _stages(claim: Claim) -> Target:
-    """Affine maps with clips behind them: `clip(x W + b, low, high)`."""
-    count = claim.target.get("stages")
-    if type(count) is not int or not 0 < count <= len(claim.arrays):
-        raise Unreadable("a piecewise-linear target must have stages")
-    names = {"weight": 2, "bias": 1, "low": 1, "high": 1}
-    stages = [[_numbers(claim, f"{k}.{name}", count) for name, count in names.items()] for k in range(count)]
+Stage = tuple[Floats, Floats, Floats, Floats]
+"""`clip(x W + b, low, high)`: (d, m), (m,), (m,), (m,); ends may be infinite."""
+
+
+def stages_of(claim: Claim) -> list[Stage]:
+    """A piecewise-linear target: affine maps with clips behind them."""
+    match claim.target.get("kind"):
+        case "piecewise linear":
+            stages = _written_stages(claim)
+        case "truncated linear":
+            stages = [_truncated_linear(claim)]
+        case kind:
+            raise NotCovered(f"a target that is not piecewise linear ({str(kind)[:40]})")
     width = len(claim.domain.low)
     for weight, *others in stages:
         if len(weight) != width or not width or any(each.shape != weight.shape[1:] for each in others):
             raise Unreadable("the stages of a piecewise-linear target must fit together")
+        if (others[1] == inf).any() or (others[2] == -inf).any():
+            raise Unreadable("the clips of a piecewise-linear target must leave numbers")
         width = weight.shape[1]
     if width != claim.outputs:
         raise Unreadable("a piecewise-linear target must have as many outputs as the network")
+    return stages
+
+
+def _written_stages(claim: Claim) -> list[Stage]:
+    count = claim.target.get("stages")
+    if type(count) is not int or not 0 < count <= len(claim.arrays):
+        raise Unreadable("a piecewise-linear target must have stages")
+    return [
+        (
+            _numbers(claim, f"{k}.weight", 2),
+            _numbers(claim, f"{k}.bias", 1),
+            _numbers(claim, f"{k}.low", 1, finite=False),
+            _numbers(claim, f"{k}.high", 1, finite=False),
+        )
+        for k in range(count)
+    ]
+
+
+def _truncated_linear(claim: Claim) -> Stage:
+    """`clip(w_i · x_i + t_i, a, b)` for each token x_i."""
+    weights, offsets, ends = _numbers(claim, "w", 2), _numbers(claim, "t", 1), claim.target.get("ends")
+    fits = weights.size == len(claim.domain.low) and len(offsets) == len(weights) == claim.outputs
+    if not fits or not isinstance(ends, list) or len(ends) != 2:
+        raise Unreadable("a truncated linear target must have weights, offsets and ends")
+    if not all(type(end) in (int, float) and (abs(end) <= LARGEST or abs(end) == inf) for end in ends):
+        raise Unreadable("the ends of a truncated linear target must be numbers")
+    count, width = weights.shape
+    matrix = np.zeros((count * width, count))
+    for token, row in enumerate(weights):
+        matrix[token * width : (token + 1) * width, token] = row
+    low, high = (np.full(count, float(end)) for end in ends)
+    return matrix, offsets, low, high
+
+
+def _piecewise_linear(claim: Claim) -> Target:
+    stages = stages_of(claim)
 
     def target(variables: list[Model]) -> list[Model]:
         for weight, bias, low, high in stages:
@@ -79,38 +123,23 @@ def _stages(claim: Claim) -> Target:
     return target
 
 
-def _truncated_linear(claim: Claim) -> Target:
-    """`clip(w_i · x_i + t_i, a, b)` for each token x_i."""
-    weights, offsets, ends = _numbers(claim, "w", 2), _numbers(claim, "t", 1), claim.target.get("ends")
-    fits = weights.size == len(claim.domain.low) and len(offsets) == len(weights) == claim.outputs
-    if not fits or not isinstance(ends, list) or len(ends) != 2:
-        raise Unreadable("a truncated linear target must have weights, offsets and ends")
-    if not all(type(end) in (int, float) and (abs(end) <= LARGEST or abs(end) == inf) for end in ends):
-        raise Unreadable("the ends of a truncated linear target must be numbers")
-    low, high = (float(end) for end in ends)
-
-    def target(variables: list[Model]) -> list[Model]:
-        width, results = weights.shape[1], []
-        for token, (row, offset) in enumerate(zip(weights, balls(offsets), strict=True)):
-            features = variables[token * width : (token + 1) * width]
-            results.append(_clipped(weighted(balls(row), features, offset, variables[0].space), low, high))
-        return results
-
-    return target
-
-
-def _max_affine(claim: Claim) -> Target:
-    """`max_j (a_j · x + b_j)`, minus another such maximum if there is one."""
+def planes_of(claim: Claim) -> list[tuple[Floats, Floats]]:
+    """`max_j (a_j · x + b_j)`, minus another such maximum if there is one: slopes (N, D) and offsets (N,) of each."""
     both = [
         (_numbers(claim, f"{side}A", 2), _numbers(claim, f"{side}b", 1))
         for side in ("", "minus.")
-        if f"{side}A" in claim.arrays
+        if side == "" or f"{side}A" in claim.arrays
     ]
-    if not both or claim.outputs != 1:
-        raise Unreadable("a max-affine target must have planes, and one output")
+    if claim.outputs != 1:
+        raise Unreadable("a max-affine target must have one output")
     for slopes, offsets in both:
         if slopes.shape != (len(offsets), len(claim.domain.low)) or not len(offsets):
             raise Unreadable("the planes of a max-affine target must have a slope for each variable")
+    return both
+
+
+def _max_affine(claim: Claim) -> Target:
+    both = planes_of(claim)
 
     def target(variables: list[Model]) -> list[Model]:
         maxima = [_largest_plane(slopes, offsets, variables) for slopes, offsets in both]
@@ -168,12 +197,12 @@ def _must_fit(count: int, wanted: int) -> None:
         raise Unreadable("the parts of a target must have as many variables and outputs as the whole needs")
 
 
-def _numbers(claim: Claim, name: str, dimensions: int) -> Floats:
-    """An array of the target; ends may be infinite."""
+def _numbers(claim: Claim, name: str, dimensions: int, *, finite: bool = True) -> Floats:
+    """An array of the target."""
     array = claim.arrays.get(name)
     if array is None or array.dtype != np.float64 or array.ndim != dimensions or np.isnan(array).any():
         raise Unreadable(f"the target must have {name} as numbers in {dimensions} dimensions")
-    if np.isinf(array).any() and not name.endswith((".low", ".high")):
+    if finite and not np.isfinite(array).all():
         raise Unreadable(f"the target must have finite numbers as {name}")
     return array
 
@@ -190,8 +219,8 @@ def _clipped(model: Model, low: float, high: float) -> Model:
 READERS: dict[object, Callable[[Claim], Target]] = {
     "expression": _formula,
     "traced": _traced,
-    "piecewise linear": _stages,
-    "truncated linear": _truncated_linear,
+    "piecewise linear": _piecewise_linear,
+    "truncated linear": _piecewise_linear,
     "max-affine": _max_affine,
     "composed": _composed,
     "stacked": _stacked,
