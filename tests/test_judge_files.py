@@ -458,7 +458,6 @@ LIES: dict[str, dict[str, Lie]] = {
         a_weight_above_the_largest=each_weight(lambda array: first(array, 65536.0)),
         weights_in_float64=each_weight(lambda array: array.astype(np.float64)),
         weights_in_float16=each_weight(lambda array: array.astype(np.float16)),
-        the_bound_of_another_format=in_dtype("bfloat16"),
     ),
     "brain": lies(
         a_weight_between_two_numbers=each_weight(lambda array: first(array, 1 + 2.0**-8)),
