@@ -329,7 +329,7 @@ class Seen:
             [q.error for q in query],
             [q.error.is_zero() and q.model.reach.is_zero() and power_of_two(q.model.polynomial[0]) for q in query],
         )
-        common = total([q.model.range.most * abs(c) for q, c in zip(query, reference, strict=True)])
+        common = weighted(reference, models, top, space).range
 
         def score_error(k: int) -> arb:
             if k < len(sources):
@@ -339,8 +339,8 @@ class Seen:
                 key = data[k - len(sources)][0]
                 keys, errors = [each.most for each in key], [each.error for each in key]
                 apart = [each.model.shifted(-c).range.most for each, c in zip(key, reference, strict=True)]
-            range_ = larger(abs(tokens[k].low + top), abs(tokens[k].high + top)) + common
-            return rounding.score(asked, apart, keys, errors, up(range_), layer, format_)
+            range_ = Range(tokens[k].low, tokens[k].high) + common
+            return rounding.score(asked, apart, keys, errors, range_.most, layer, format_)
 
         for k in kept:
             tokens[k].error = score_error(k)
