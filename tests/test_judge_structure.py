@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from math import inf
 
@@ -10,7 +11,7 @@ import pytest
 from flint import arb
 
 import attnfun as af
-from attnfun.judge import judge, judge_file, read
+from attnfun.judge import Unreadable, judge, judge_file, read
 from attnfun.judge.covers import Box
 from attnfun.judge.errors import NotCovered
 from attnfun.judge.files import Affine, Attention, Claim, Floats, Network
@@ -30,6 +31,13 @@ STRUCTURES = {
     "difference of convex functions": "max-affine",
 }
 """Cases whose certificates are proved by the rule `structure`, and with which construction."""
+
+COVERED = {
+    "tangent planes": ("max-affine", "planes", lambda x: x[:, :1] ** 2 + np.exp(x[:, 1:])),
+    "two sets of planes": ("max-affine", "planes", lambda x: np.sin(3 * x)),
+    "interpolated": ("truncated-linear", "one feature", None),
+}
+"""Cases that are proved by covers of less than the whole: construction, rule, and the target where it is a formula."""
 
 
 @pytest.fixture(scope="module")
@@ -158,14 +166,15 @@ def network_values(network: Network, x: Floats) -> Floats:
     return tokens.reshape(len(x), -1)
 
 
-def largest_error(claim: Claim, rng: np.random.Generator) -> float:
+def largest_error(claim: Claim, rng: np.random.Generator, target: Callable[[Floats], Floats] | None = None) -> float:
     """The largest error at corners and random points, some of them near zero."""
     low, high = claim.domain.low, claim.domain.high
     points = rng.uniform(low, high, (400, len(low)))
     points[:100] = np.where(rng.random((100, len(low))) < 0.5, low, high)
     points[100:150] *= 10.0 ** rng.uniform(-6, 0, (50, 1))
     with np.errstate(all="ignore"):
-        return float(np.abs(network_values(claim.network, points) - target_values(claim, points)).max())
+        values = target_values(claim, points) if target is None else target(points)
+        return float(np.abs(network_values(claim.network, points) - values).max())
 
 
 def changed(array: Floats, rng: np.random.Generator) -> Floats:
@@ -180,7 +189,7 @@ def changed(array: Floats, rng: np.random.Generator) -> Floats:
 
 def mutated(claim: Claim, rng: np.random.Generator) -> Claim:
     """A claim with a number of its target or of its network changed."""
-    if rng.random() < 0.3:
+    if claim.arrays and rng.random() < 0.3:
         name = str(rng.choice([name for name in claim.arrays if not name.endswith(("low", "high"))]))
         return replace(claim, arrays={**claim.arrays, name: changed(claim.arrays[name], rng)})
     layers = list(claim.network.layers)
@@ -222,6 +231,50 @@ def test_a_wrong_target_is_not_agreed_with(saved):
     claim = read(saved("rectifiers", "relu"))
     shifted = {**claim.arrays, "0.bias": claim.arrays["0.bias"] + 1e-3}
     assert not judge(replace(claim, arrays=shifted)).agreed
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_covers_of_less_than_the_whole_are_agreed_with(name, saved):
+    construction, rule, _ = COVERED[name]
+    for dtype in ("float64", "float32"):
+        path = saved(name, construction, dtype)
+        proof, verdict = read(path).proof, judge_file(path)
+        assert proof is not None
+        assert proof.rule == rule
+        assert verdict.agreed
+        assert verdict.boxes < 100
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_false_claims_by_covers_are_not_agreed_with(name, saved):
+    construction, _, target = COVERED[name]
+    claim, rng = read(saved(name, construction)), np.random.default_rng(5)
+    for other in [claim, *(mutated(claim, rng) for _ in range(8))]:
+        error = largest_error(other, rng, target)
+        assert not judge(replace(other, bound=error * (1 - 1e-6) - 1e-11)).agreed
+
+
+def test_planes_are_read_from_the_weights_alone(saved):
+    """Without its cover a proof is unreadable; with a coarser one the judge cuts the leaves itself."""
+    claim = read(saved("two sets of planes", "max-affine"))
+    assert claim.proof is not None
+    whole = {"axes": np.array([255], dtype=np.uint8), "series": np.array([0], dtype=np.uint8)}
+    coarse = judge(replace(claim, proof=replace(claim.proof, data=whole)))
+    assert coarse.agreed
+    assert coarse.boxes > 1
+    with pytest.raises(Unreadable):
+        judge(replace(claim, proof=replace(claim.proof, data={})))
+
+
+def test_one_feature_needs_tokens_that_are_alike(saved):
+    claim = read(saved("interpolated", "truncated-linear"))
+    query = claim.network.layers[1]
+    assert isinstance(query, Attention)
+    reads_all = replace(query, query=query.query + 1.0)
+    layers = (claim.network.layers[0], reads_all)
+    verdict = judge(replace(claim, network=replace(claim.network, layers=layers)))
+    assert not verdict.agreed
+    assert "one feature" in verdict.reason
 
 
 def test_eight_variables_take_no_boxes(tmp_path):

@@ -16,11 +16,13 @@ import numpy as np
 from flint import arb
 
 from . import formula, rounding
-from .covers import Box, Leaf, leaves, settle
+from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Unreadable
 from .files import Claim, Floats, Proof, rounded
 from .models import Model, Space, space, total
-from .network import Evaluator, Feature, Focus
+from .network import Evaluator, Feature, Focus, largest
+from .one_feature import reduced
+from .planes import Planes
 from .ranges import INFINITE, ZERO, down, larger, precision, size, smaller, up
 from .rounding import FORMATS
 from .structure import bound_by_structure
@@ -99,8 +101,8 @@ def _refuse_estimates(claim: Claim) -> None:
 class _Judge:
     """Bounds the error of one claim on boxes."""
 
-    def __init__(self, claim: Claim) -> None:
-        self.claim, self.domain = claim, claim.domain
+    def __init__(self, claim: Claim, *, rounds_input: bool = True) -> None:
+        self.claim, self.domain, self.rounds_input = claim, claim.domain, rounds_input
         self.target, self.network = target_of(claim), Evaluator(claim.network)
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
@@ -125,8 +127,8 @@ class _Judge:
         proof, norm, enough = self.claim.proof, self.claim.norm, self.claim.bound
         if proof is not None and proof.rule == "volume" and len(proof.premises) == 1:
             root = self._volume() ** (1 / arb(norm))
-            largest, boxes = self._largest(proof.premises[0], float(down(enough / root)))
-            return up(largest * root), boxes
+            worst, boxes = self._largest(proof.premises[0], float(down(enough / root)))
+            return up(worst * root), boxes
         if isinf(norm):
             return self._largest(proof, enough)
         if proof is None or proof.rule != "boxes":
@@ -160,12 +162,39 @@ class _Judge:
         """A bound on the largest error by the rule of a proof, or by boxes; nobody needs it below `enough`."""
         if proof is None:
             return self._searched(proof, enough)
-        rules = {"boxes": self._covered, "structure": self._structured}
+        rules = {
+            "boxes": self._covered,
+            "structure": self._structured,
+            "planes": self._between_planes,
+            "one feature": self._reduced,
+        }
         return rules.get(proof.rule, self._searched)(proof, enough)
 
     def _structured(self, _proof: Proof, _enough: float) -> tuple[arb, int]:
         """Forms on the whole domain [T 11.3]."""
         return bound_by_structure(self.claim, self._hull()), 0
+
+    def _between_planes(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """The distance of the target from maxima of planes, on a cover [T 11.6]."""
+        planes = Planes(self.claim.network, self._hull())
+
+        def on(leaf: Leaf) -> tuple[arb, Focus]:
+            variables = leaf.box.variables(self.spaces[1])
+            if self._outside(leaf.box, variables):
+                return ZERO, leaf.focus
+            ranges = planes.differences(self.target(variables), variables)
+            defined = all(each.defined for each in ranges) or not self.must_be_defined
+            return largest([each.most for each in ranges]) if defined else INFINITE, leaf.focus
+
+        return self._settled(leaves(proof, self._roots(), lambda _, focus: focus), enough, on)
+
+    def _reduced(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """A claim in one variable, and how far that is from what it should be [T 11.5]."""
+        if len(proof.premises) != 1:
+            raise Unreadable("the rule 'one feature' must have one premise")
+        inner, apart = reduced(self.claim, self._hull(), proof.premises[0])
+        found, boxes = _Judge(inner, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
+        return up(found + apart), boxes
 
     def _hull(self) -> Box:
         """A box that holds the domain."""
@@ -173,18 +202,22 @@ class _Judge:
         return Box(np.min([box.low for box in roots], axis=0), np.max([box.high for box in roots], axis=0))
 
     def _covered(self, proof: Proof, enough: float) -> tuple[arb, int]:
-        """The largest bound on the leaves of a cover, up to the first that is too large."""
-        largest, count = ZERO, 0
-        for leaf in self._leaves(proof):
-            found, boxes = settle(leaf, self.extent, enough, self.on)
-            largest, count = larger(largest, found), count + boxes
-            if not largest <= enough:
+        """A cover of the domain [T 11.1]."""
+        return self._settled(self._leaves(proof), enough, self.on)
+
+    def _settled(self, every: Iterator[Leaf], enough: float, on: Bound) -> tuple[arb, int]:
+        """The largest bound on leaves, up to the first that is too large."""
+        worst, count = ZERO, 0
+        for leaf in every:
+            found, boxes = settle(leaf, self.extent, enough, on)
+            worst, count = larger(worst, found), count + boxes
+            if not worst <= enough:
                 break
-        return largest, count
+        return worst, count
 
     def _searched(self, proof: Proof | None, enough: float) -> tuple[arb, int]:
         """Boxes are cut, depth first, until each has a bound that is small enough."""
-        largest, count, stack = ZERO, 0, [Leaf(root, True, {}) for root in reversed(self._roots())]
+        worst, count, stack = ZERO, 0, [Leaf(root, True, {}) for root in reversed(self._roots())]
         while stack:
             if count >= SEARCHED:
                 raise NotCovered(f"a proof by the rule {_rule(proof)!r}, for which {SEARCHED} boxes are too few")
@@ -194,10 +227,10 @@ class _Judge:
             if halves is not None:
                 stack += [Leaf(half, True, focus) for half in reversed(halves)]
                 continue
-            largest = larger(largest, found)
+            worst = larger(worst, found)
             if not found <= enough:
                 break
-        return largest, count
+        return worst, count
 
     def _norm(self, every: Iterator[Leaf]) -> tuple[arb, int]:
         """`(Σ b_i^p |box_i|)^{1/p}`; while that is too large, leaves that contribute more than others are cut."""
@@ -252,10 +285,9 @@ class _Judge:
 
         Without `reach` the network reads x' where the target has x. With it, x' lies in that box, and so do all points.
         """
-        inputs = [
-            Feature(x, self.format.tiny + (rounding.moved(x.range.most, self.format) if reach is None else ZERO))
-            for x in variables
-        ]
+        moves = reach is None and self.rounds_input
+        read = self.format.tiny if self.rounds_input else ZERO
+        inputs = [Feature(x, read + (rounding.moved(x.range.most, self.format) if moves else ZERO)) for x in variables]
         outputs, narrowed = self.network(inputs, focus)
         worst = ZERO
         for value, output in zip(self.target(variables), outputs, strict=True):
