@@ -53,8 +53,9 @@ def cases() -> list[str]:
         searches["made"] += 1
         return search(*arguments, **keywords)
 
-    lines = ["| case | dtype | rules | boxes | bytes | proving, s | checking, s |", "|---|---|---|---|---|---|---|"]
-    totals = np.zeros(2)
+    head = "| case | dtype | rules | boxes | bytes | proving, s | checking, s | judging, s | the judge |"
+    lines = [head, "|---|---|---|---|---|---|---|---|---|"]
+    totals, verdicts = np.zeros(3), Counter[str]()
     for case in CASES:
         for dtype in DTYPES:
             if case.fitting(dtype) != dtype:
@@ -75,10 +76,18 @@ def cases() -> list[str]:
                 raise SystemExit(f"{case.name}: {again.bound!r} is not {certificate.bound!r}")
             rules = ", ".join(sorted({lemma.rule for lemma in certificate.proof.lemmas()}))
             size = f"{certificate.proof.leaves} | {certificate.proof.size}"
-            lines.append(f"| {case.name} | {dtype} | {rules} | {size} | {proving:.2f} | {checking:.3f} |")
-            totals += proving, checking
-    words = f"In all {totals[0]:.0f} s of proving and {totals[1]:.1f} s of checking; searches made while checking: "
-    return ["## Every case of the suite", "", f"{words}{searches['made']}.", "", *lines, ""]
+            judging, verdict = timed(certificate.verdict)
+            word = "agrees" if verdict.agreed else "does not agree" if verdict.covered else "not covered"
+            times = f"{proving:.2f} | {checking:.3f} | {judging:.2f}"
+            lines.append(f"| {case.name} | {dtype} | {rules} | {size} | {times} | {word} |")
+            totals += proving, checking, judging if verdict.covered else 0.0
+            verdicts[word] += 1
+    words = (
+        f"In all {totals[0]:.0f} s of proving, {totals[1]:.1f} s of checking and {totals[2]:.0f} s of judging what the "
+        f"judge covers; searches made while checking: {searches['made']}. The judge: "
+    )
+    said = ", ".join(f"{word} {count}" for word, count in verdicts.items())
+    return ["## Every case of the suite", "", f"{words}{said}.", "", *lines, ""]
 
 
 def large() -> list[str]:
@@ -210,6 +219,7 @@ def trust() -> list[str]:
     """What a reader must believe, in lines."""
     rows = [f"| {name} | yes | {lines_of_code(places)} |" for name, places in TRUSTED.items()]
     rows += [f"| {name} | no | {lines_of_code(places)} |" for name, places in UNTRUSTED.items()]
+    rows.append(f"| the judge | by those who trust none of these | {lines_of_code(['judge'])} |")
     return ["## What must be trusted", "", "| part | trusted | lines of code |", "|---|---|---|", *rows, ""]
 
 

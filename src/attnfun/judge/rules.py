@@ -34,8 +34,8 @@ HIGHER = 2
 """Degree in more variables."""
 MOST_VARIABLES = 64
 """Polynomials in more variables have too many terms."""
-SEARCHED = 1024
-"""Boxes that the judge cuts by itself, at most."""
+SEARCHED = {1: 1024, 2: 1024}
+"""Boxes in D variables that the judge cuts by itself, at most; in more variables there would be too many."""
 REFINED = 8
 """Times that leaves are cut further in the L_p norm, at most."""
 FEW = 64
@@ -218,9 +218,12 @@ class _Judge:
     def _searched(self, proof: Proof | None, enough: float) -> tuple[arb, int]:
         """Boxes are cut, depth first, until each has a bound that is small enough."""
         worst, count, stack = ZERO, 0, [Leaf(root, True, {}) for root in reversed(self._roots())]
+        most = SEARCHED.get(len(self.domain.low), 0)
         while stack:
-            if count >= SEARCHED:
-                raise NotCovered(f"a proof by the rule {_rule(proof)!r}, for which {SEARCHED} boxes are too few")
+            if count >= most:
+                raise NotCovered(
+                    f"a proof by the rule {_rule(proof)!r} in {len(self.domain.low)} variables (no {most} boxes do)"
+                )
             here = stack.pop()
             (found, focus), count = self.on(here), count + 1
             halves = None if found <= enough else here.box.cut(here.box.longest(self.extent))
