@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -494,3 +495,22 @@ def test_the_command_loads_no_other_module(tmp_path):
     assert done.stderr.startswith("unreadable: ")
     others = {name for name in loaded.split() if not name.startswith("attnfun.judge")}
     assert others <= {"attnfun", "attnfun._version"}
+
+
+def lines_of_code(folder: Path) -> int:
+    """Lines that hold code: no blank lines, comments or docstrings."""
+    count = 0
+    for path in folder.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        words = [node for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+        told = {line for node in words for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+        lines = enumerate(path.read_text().splitlines(), 1)
+        count += sum(bool(line.strip()) and line.strip()[0] != "#" and number not in told for number, line in lines)
+    return count
+
+
+def test_the_readme_says_how_many_lines_the_judge_has():
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    (stated,) = re.findall(r"the judge .*about ([\d,]+) lines of code", readme)
+    judge = lines_of_code(Path(attnfun.judge.__file__).parent)
+    assert abs(int(stated.replace(",", "")) - judge) <= judge / 20
