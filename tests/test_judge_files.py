@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from collections.abc import Callable
 from copy import deepcopy
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -565,3 +567,35 @@ def test_deep_descriptions_are_refused(valid, tmp_path, depth, brackets):
 def test_other_descriptions_are_refused(valid, tmp_path, words):
     tensors, _ = valid("formula")
     assert main([str(written(tmp_path / "other", tensors, words))]) == 2
+
+
+# ---------------------------------------------------------------- small changes
+
+spec = spec_from_file_location("judging", Path(__file__).parent.parent / "benchmarks" / "judging.py")
+assert spec is not None
+assert spec.loader is not None
+judging = module_from_spec(spec)
+sys.modules[spec.name] = judging
+spec.loader.exec_module(judging)
+
+
+def test_nothing_false_is_agreed_with(tmp_path):
+    """A few of the changes of `benchmarks/judging.py`."""
+    tallies = judging.run(45, 1, tmp_path)
+    assert not [each for tally in tallies.values() for each in tally.false]
+    assert sum(tally.made for tally in tallies.values()) == 45
+    assert all(sum(getattr(tally, end) for tally in tallies.values()) for end in ("unreadable", "not_agreed", "agreed"))
+
+
+@pytest.mark.parametrize("kind", ["bound", "formula", "domain"])
+def test_claims_that_are_false_are_known_as_such(valid, kind):
+    """What the changes are checked by finds errors that are too large."""
+    file = judging.File(*valid("formula"))
+    assert judging.is_true(file)
+    if kind == "bound":
+        file.certificate["bound"] /= 2
+    elif kind == "formula":
+        file.description["target"]["text"] = "x/2 + 0.2"
+    else:
+        file.description["domain"]["hi"] = [3.0]
+    assert not judging.is_true(file)

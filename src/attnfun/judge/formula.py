@@ -347,9 +347,9 @@ def _power(base: Model, exponent: Model) -> Model:
     number = exponent.polynomial[0]
     if exponent.reach.is_zero() and number.is_integer() and abs(number) <= LARGEST_EXPONENT:
         return base.power(round(float(number)))
-    if base.range.low > 0 or not (exponent.range.low > 0 and base.range.high > 0):
+    if base.range.low > 0 or not (exponent.range.low > 0 and base.range.high >= 0):
         return (exponent * base.after("log")).after("exp")
-    high = (exponent.range * _log_above(base.range)).high.exp()
+    high = ZERO if base.range.high.is_zero() else (exponent.range * _log_above(base.range)).high.exp()
     return Model.ranging(base.space, Range(ZERO, up(high), base.range.low >= 0).known(base.range, exponent.range))
 
 
