@@ -51,6 +51,9 @@ BASES: dict[str, Callable[[], af.Compiled]] = {
     "a region": lambda: af.compile("x/2", af.Region("x**2 < 0.6", {"x": (0, 1)}), 0.2, construction="grid"),
     "points": lambda: af.compile("x**2", af.Points([0.1, 0.4, 0.7], fill=0.05), 0.2, construction="grid"),
     "a root at its edge": lambda: af.compile("sqrt(x)", {"x": (0, 1)}, 0.5, construction="grid"),
+    "a clip": lambda: af.compile(
+        af.TruncatedLinear([[1.0]], [0.1], -0.5, 0.5), af.Box([[-1.0]], [[1.0]]), 0.2, construction="relu"
+    ),
     "planes": lambda: af.compile(af.MaxAffine([[1.0], [-1.0]], [0.0, 0.0]), [(-1, 1)], 0.5),
 }
 """Small networks whose files are changed."""
@@ -128,7 +131,7 @@ def formula(file: File, rng: np.random.Generator) -> None:
     """One sign or one number of the formula, or something added."""
     target = file.description["target"]
     if "text" not in target:
-        array = file.tensors[("target.A", "target.b")[rng.integers(2)]]
+        array = file.tensors[str(rng.choice(sorted(name for name in file.tensors if name.startswith("target."))))]
         array.flat[rng.integers(array.size)] += float(rng.choice([1e-9, 0.01, -0.2, 1.0]))
         return
     text = str(target["text"])
@@ -252,6 +255,9 @@ def values(file: File, rows: Floats) -> Floats:
     target, place = file.description["target"], file.description["domain"]
     if target["kind"] == "max-affine":
         return (rows @ file.tensors["target.A"].T + file.tensors["target.b"]).max(axis=1, keepdims=True)
+    if target["kind"] == "truncated linear":
+        tokens = rows.reshape(len(rows), *file.tensors["target.w"].shape)  # (P, n, d)
+        return np.clip((tokens * file.tensors["target.w"]).sum(axis=2) + file.tensors["target.t"], *target["ends"])
     return at(target["text"], place.get("box", place)["names"] or ["x"], rows)
 
 
