@@ -221,9 +221,8 @@ class _Judge:
         most = SEARCHED.get(len(self.domain.low), 0)
         while stack:
             if count >= most:
-                raise NotCovered(
-                    f"a proof by the rule {_rule(proof)!r} in {len(self.domain.low)} variables (no {most} boxes do)"
-                )
+                tried = f", which {most} boxes do not settle" if most else ""
+                raise NotCovered(f"a proof by the rule {_rule(proof)!r} in {len(self.domain.low)} variables{tried}")
             here = stack.pop()
             (found, focus), count = self.on(here), count + 1
             halves = None if found <= enough else here.box.cut(here.box.longest(self.extent))
