@@ -31,7 +31,7 @@ SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 SHOWN = {
     "boxes": lambda: af.compile("sin(3*x)*y", SQUARE, 0.3, construction="grid"),
     "boxes, L_2": lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, norm=2, construction="grid"),
-    "structure": lambda: af.compile("max(x, y) - 0.5*x", SQUARE, 1e-3),
+    "structure": lambda: af.compile(af.MaxAffine([[1.0, 0.0], [-0.5, 1.0]], [0.0, 0.1]), [(-1, 1)] * 2, 1e-3),
     "circuit": lambda: af.compile("x*y + sqrt(x + 2)", SQUARE, 1e-4, construction="circuit"),
     "planes": lambda: af.compile("x**2 + exp(y)", SQUARE, 0.2, construction="max-affine"),
     "one feature": lambda: af.compile(
@@ -48,6 +48,11 @@ SHOWN = {
 @pytest.fixture(scope="module")
 def nets():
     return {name: make() for name, make in SHOWN.items()}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_each_is_proved_by_its_rule(name, nets):
+    assert nets[name].certificate.proof.rule == name.split(",")[0]
 
 
 def largest_error(claim: Claim) -> float:
