@@ -3,7 +3,7 @@
     python benchmarks/evidence.py            # in full, about half an hour on one core
     python benchmarks/evidence.py --quick    # three functions, about two minutes
     python benchmarks/evidence.py --file mine.csv -o out   # name,formula,domain: your own functions
-    python benchmarks/evidence.py --readme   # no run: the README's table, from the entries in the results
+    python benchmarks/evidence.py --table    # no run: the table in the docs, from the entries in the results
 
 Writes pages, tables (CSV) and pictures: evidence (functions), tasks (learning in context) and resources (size against
 tolerance). The functions are those of benchmarks/functions.csv; totals over ../shared/data/feynman.csv are added if
@@ -25,7 +25,7 @@ from attnfun.experiments.evidence.experiment import QUICK_SECONDS, SECONDS, TOTA
 from attnfun.experiments.evidence.problem import problems
 
 HERE = Path(__file__).resolve().parent
-README, RESULTS = HERE.parent / "README.md", HERE / "results"
+PAGE, RESULTS = HERE.parent / "docs" / "evidence.md", HERE / "results"
 FEYNMAN = HERE.parent.parent / "shared" / "data" / "feynman.csv"
 PARTS = (Evidence.name, Totals.name, "tasks", "resources")
 
@@ -50,11 +50,11 @@ def main() -> None:
     parser.add_argument(
         "--journal", type=Path, help="a CSV file to keep what is done; the same command goes on from it"
     )
-    parser.add_argument("--readme", action="store_true", help="rewrite the table in the README, and no more")
+    parser.add_argument("--table", action="store_true", help="rewrite the table in docs/evidence.md, and no more")
     asked = parser.parse_args()
-    if asked.readme:
+    if asked.table:
         entries = contest.read((RESULTS / Evidence.name / "entries.csv").read_text())
-        README.write_text(verdict.placed(README.read_text(), verdict.readme(entries)))
+        PAGE.write_text(verdict.placed(PAGE.read_text(), verdict.block(entries)))
         return
     console = Console(file=sys.stderr)
     known = parts(asked.file, asked.seconds or (QUICK_SECONDS if asked.quick else SECONDS), asked.journal)

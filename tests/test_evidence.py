@@ -1,4 +1,4 @@
-"""The contest: peers approximate, entries are honest, verdicts follow from them, the README's table is the file's."""
+"""The contest: peers approximate, entries are honest, verdicts follow, the table in the docs is the file's."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_files_of_functions_are_read_or_refused(tmp_path):
         problems(path)
 
 
-def test_the_table_in_the_readme_is_the_one_of_the_results():
+def test_the_table_in_the_docs_is_the_one_of_the_results():
     found = contest.read((ROOT / "benchmarks" / "results" / "evidence" / "entries.csv").read_text())
-    page = (ROOT / "README.md").read_text()
-    assert verdict.readme(found) in page, "run: python benchmarks/evidence.py --readme"
-    assert verdict.placed(page, verdict.readme(found)) == page
+    page = (ROOT / "docs" / "evidence.md").read_text()
+    assert verdict.block(found) in page, "run: python benchmarks/evidence.py --table"
+    assert verdict.placed(page, verdict.block(found)) == page

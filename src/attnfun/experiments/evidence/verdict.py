@@ -1,6 +1,6 @@
 """What the entries say: who is within a tolerance with how many numbers, where attnfun loses, and why.
 
-Everything here is a function of the entries, so the README's table can be made, and checked, from their file alone.
+Everything here is a function of the entries, so the table in the docs can be made, and checked, from their file alone.
 """
 
 from __future__ import annotations
@@ -178,8 +178,8 @@ def _ratio(pairs: Iterable[tuple[float | None, float | None]]) -> str:
     return f"{median(found):.2g}" if found else ""
 
 
-def readme(entries: Entries) -> str:
-    """The README's table, between its markers."""
+def block(entries: Entries) -> str:
+    """The table of the page docs/evidence.md, between its markers."""
     functions = {entry.function for entry in entries}
     favours, table = favoured(entries), front(entries)
     text = (
