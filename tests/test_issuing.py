@@ -267,3 +267,14 @@ def test_where_outputs_are_no_numbers_an_estimate_is_infinite(norm):
     wide = {"x": (-1.2e48, 1.2e48)}
     small = {"options": {"tokens": 8}, "construction": "cross", "dtype": "bfloat16", "proof": False}
     assert af.compile("max(x/1.2e48, 0.25)", wide, norm=norm, **small).certificate.bound == inf
+
+
+def test_a_formula_that_the_judge_cannot_read_is_certified_and_not_judged():
+    text = "x"
+    for _ in range(160):
+        text = f"(0.9*{text} + 0.01)"
+    net = af.compile(text, {"x": (-1, 1)}, 0.01)
+    assert net.certificate.proved
+    assert not net.certificate.verdict().covered
+    with pytest.raises(af.InputError, match=r"the judge must know .* inside each other"):
+        net.certificate.recheck(engine="arb")

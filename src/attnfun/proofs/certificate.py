@@ -10,7 +10,7 @@ from ..arguments import one_of
 from ..arithmetic.directed import about_at_most, restated, sum_error
 from ..deadline import TIME_LIMIT, Deadline
 from ..errors import InputError, ProofFailed, TimeLimitReached
-from ..judge import Verdict, claim_of, judge
+from ..judge import NotCovered, Unreadable, Verdict, claim_of, judge
 from ..targets import Status
 from .claim import Claim
 from .proof import ALIKE, PARTS, Proof
@@ -188,7 +188,10 @@ class Certificate:
         from .storage import pack
 
         tensors, description = pack(self)
-        return judge(claim_of(description, tensors))
+        try:
+            return judge(claim_of(description, tensors))
+        except (NotCovered, Unreadable) as reason:
+            return Verdict(False, self.bound, inf, self.norm, 0, str(reason), covered=False)
 
     def _judged(self, claim: Claim, effort: Effort) -> Certificate:
         """The whole proof once more, and then by the judge, which reads what would be saved."""

@@ -17,6 +17,8 @@ In L_p nothing is compared: a mean over random points strays above a true bound.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,7 +26,7 @@ from ..arithmetic import Interval
 from ..arithmetic.directed import below
 from ..domain import Box
 from ..errors import InputError, SoundnessError
-from ..judge import values_at
+from ..judge import Unreadable, values_at
 from ..network import Network
 from ..targets import Expression, Status, Target
 from .search import network_rows
@@ -68,8 +70,8 @@ def least_errors(target: Target, network: Network, rows: Floats) -> Floats:
 def enclosed_at(target: Target, rows: Floats) -> Interval:
     """Intervals that hold the target's values at rows, (P, D) -> (P, m)."""
     if isinstance(target, Expression) and len(rows):
-        low, high = values_at(target.text, target.domain.axes, rows)
-        return Interval(low, high)
+        with suppress(Unreadable):  # the judge reads formulas that are nested less deeply than Python's parser does
+            return Interval(*values_at(target.text, target.domain.axes, rows))
     return target.enclose(Interval(rows))
 
 
