@@ -25,8 +25,7 @@ from flint import arb
 
 from .errors import NotCovered
 from .files import Floats
-from .network import largest, smallest
-from .ranges import ONE, ZERO, Range, down, larger, up
+from .ranges import ONE, ZERO, Range, down, larger, largest, smallest, up
 
 SAME = 2.0**-60
 """Maxima of the target that differ by less than this fraction of their sizes are one."""

@@ -18,9 +18,10 @@ import numpy as np
 from flint import arb, arb_mat
 
 from . import rounding
+from .errors import NotCovered
 from .files import Affine, Attention, Floats, Layer, Network, Softmax
 from .models import Coefficients, Model, Space, total, weighted
-from .ranges import ONE, ZERO, Range, down, larger, size, smaller, up
+from .ranges import ONE, ZERO, Range, down, larger, largest, size, smallest, up
 from .rounding import FORMATS, Column, Format, Query, Weights
 
 FAR = 50
@@ -69,8 +70,7 @@ class Map:
     @classmethod
     def of_sequence(cls, layer: Affine, left: Floats) -> Map:
         """`Σ_k A_k X B_k + C`, from all features of a sequence to all features of the next."""
-        single = ((left != 0).sum(axis=0) <= 1).all() and np.isin(left, (0.0, 1.0)).all()  # one exact product a weight
-        columns, rounded = [], []
+        single, columns, rounded = _picks(left), [], []
         for place, feature in np.ndindex(layer.constant.shape):
             pairs = _products(left[:, place, :], layer.right[:, :, feature])
             columns.append([total(terms) for terms in pairs])
@@ -80,7 +80,7 @@ class Map:
             else:
                 sizes = [total([abs(term) for term in terms]) for terms in pairs]
                 used = [(k, up(each), True) for k, each in enumerate(sizes) if not each.is_zero()]
-                column = Column(used, arb(abs(bias)), len(layer.right) + 2)
+                column = Column(used, arb(abs(bias)), len(layer.right) + 2, arb(float(np.abs(left).max(initial=0.0))))
             rounded.append(column)
         return cls(columns, balls(layer.constant), rounded)
 
@@ -93,6 +93,11 @@ class Map:
             model = weighted(weights, models, bias, space)
             results.append(Feature(model, rounding.linear(column, sizes, errors, model.range.most, format_)))
         return results
+
+
+def _picks(left: Floats) -> bool:
+    """Do matrices (K, N, n) pick tokens, so that each weight of `Σ_k A_k X B_k` is one of B_k, exactly?"""
+    return bool(((left != 0).sum(axis=0) <= 1).all() and np.isin(left, (0.0, 1.0)).all())
 
 
 def _products(left: Floats, right: Floats) -> list[list[arb]]:
@@ -108,6 +113,12 @@ class Head:
     """One head: its maps, and keys and values of its memory tokens, whatever the input."""
 
     def __init__(self, layer: Attention, number: int, format_: Format) -> None:
+        root = float(rounding.stock_size(layer)) ** 0.5
+        held = root * max(
+            np.abs(layer.query[number]).max(initial=0.0), np.abs(layer.query_bias[number]).max(initial=0.0)
+        )
+        if not rounding.fits(arb(float(held)), format_):
+            raise NotCovered("weights of queries that overflow in stock attention")
         self.query = Map.of(layer.query[number], layer.query_bias[number])
         self.key = Map.of(layer.key[number], layer.key_bias[number])
         self.value = Map.of(layer.value[number], layer.value_bias[number])
@@ -141,22 +152,6 @@ def _stored(memory: Floats, map_: Map, format_: Format) -> tuple[list[list[arb]]
             [rounding.linear(column, sizes, nothing, size(value), format_) for (_, _, column), value in pairs]
         )
     return exact, errors
-
-
-def largest(numbers: Sequence[arb]) -> arb:
-    """The largest of numbers of radius zero, 0 if there are none."""
-    result = numbers[0] if numbers else ZERO
-    for number in numbers[1:]:
-        result = larger(result, number)
-    return result
-
-
-def smallest(numbers: Sequence[arb]) -> arb:
-    """The smallest of numbers of radius zero."""
-    result = numbers[0]
-    for number in numbers[1:]:
-        result = smaller(result, number)
-    return result
 
 
 @dataclass(frozen=True)
@@ -521,6 +516,8 @@ def softmax_then(layer: Affine, tokens: Tokens, format_: Format) -> Tokens:
 
     The weights are stored before they are multiplied, which counts no more roundings than an average has.
     """
+    if layer.left is not None and not _picks(layer.left):
+        raise NotCovered("a softmax before a map whose weights are products")
     means = [[_feature_average(token, right, format_) for right in layer.right] for token in tokens]  # (n, K, m)
     results: Tokens = []
     places = range(len(tokens)) if layer.left is None else range(len(layer.constant))

@@ -20,7 +20,8 @@ from .covers import Box
 from .errors import NotCovered
 from .files import Affine, Attention, Claim, Domain, Floats, Network, Proof
 from .forms import Form, Unknowns
-from .network import balls, largest, smallest
+from .network import balls
+from .ranges import largest, smallest
 from .structure import Follower
 from .targets import stages_of
 

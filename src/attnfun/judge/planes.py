@@ -22,8 +22,7 @@ from .errors import NotCovered
 from .files import Network
 from .forms import Form, Unknowns
 from .models import Model, weighted
-from .network import largest
-from .ranges import ONE, ZERO, Range, larger, size, smaller, up
+from .ranges import ONE, ZERO, Range, larger, largest, size, smaller, up
 from .structure import Follower
 
 MOST_CHOICES = 2**12

@@ -7,7 +7,7 @@ defined; `defined` says that it is defined on the whole box [T 9.2].
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -53,6 +53,22 @@ def larger(a: arb, b: arb) -> arb:
 def smaller(a: arb, b: arb) -> arb:
     """The smaller of two numbers of radius zero."""
     return a if a <= b else b
+
+
+def largest(numbers: Sequence[arb]) -> arb:
+    """The largest of numbers of radius zero, 0 if there are none."""
+    result = numbers[0] if numbers else ZERO
+    for number in numbers[1:]:
+        result = larger(result, number)
+    return result
+
+
+def smallest(numbers: Sequence[arb]) -> arb:
+    """The smallest of numbers of radius zero."""
+    result = numbers[0]
+    for number in numbers[1:]:
+        result = smaller(result, number)
+    return result
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -17,7 +17,7 @@ from flint import arb
 
 from .files import Attention
 from .models import total
-from .ranges import INFINITE, ONE, ZERO, Range, down, larger, smaller, up
+from .ranges import INFINITE, ONE, ZERO, Range, down, larger, largest, smaller, smallest, up
 
 MARGIN = arb("1.01")
 """Covers what is of higher order in at most `MOST` relative roundings."""
@@ -104,6 +104,8 @@ class Column:
     """Its size."""
     further: int = 0
     """Roundings of each term beside those of the sum."""
+    reach: arb = ZERO
+    """The largest factor that features may meet on their way; 0 if they meet none but the weights."""
 
     @classmethod
     def of(cls, weights: Sequence[float], bias: float) -> Column:
@@ -113,8 +115,8 @@ class Column:
 
 
 def moved(size: arb, format_: Format) -> arb:
-    """How far rounding to the format moves a number of this size."""
-    return up(format_.grain * size + format_.lost)
+    """How far rounding to the format moves a number of this size, which must not overflow."""
+    return up(format_.grain * size + format_.lost) if fits(size, format_) else INFINITE
 
 
 def linear(column: Column, sizes: Sequence[arb], errors: Sequence[arb], result: arb, format_: Format) -> arb:
@@ -131,7 +133,8 @@ def linear(column: Column, sizes: Sequence[arb], errors: Sequence[arb], result: 
         carried += weight * errors[place]
         every += sizes[place]
     shifted, whole = not column.bias.is_zero(), up(products + column.bias)
-    if not _fits(whole + carried, format_):
+    heaviest = largest([weight for _, weight, _ in column.used])
+    if not all(fits(each, format_) for each in (whole + carried, column.reach * (every + carried), heaviest)):
         return INFINITE
     roundings = max(terms + shifted - 1, 0) + inexact + column.further
     if not roundings or not terms:
@@ -155,10 +158,10 @@ def added(size: arb, errors: arb, format_: Format) -> arb:
     off = MARGIN * format_.unit * (size + errors) + 2 * format_.tiny
     if not format_.store.is_zero():
         off += MARGIN * (format_.store * (size + errors + off) + format_.lost)
-    return up(errors + off)
+    return up(errors + off) if fits(size + errors, format_) else INFINITE
 
 
-def _fits(size: arb, format_: Format, *, stored: bool = True) -> bool:
+def fits(size: arb, format_: Format, *, stored: bool = True) -> bool:
     """Are numbers of this size at most half of the largest [T 10.4]?"""
     largest = format_.largest if stored else format_.added.largest
     return bool(MARGIN * size <= arb(largest) / 2)
@@ -220,8 +223,9 @@ def score(
         times = 2 if scaling else 1
         kept = scaling * products + times * (smaller(up(range_), up(products)) + carried + off)
         off += MARGIN * (format_.store * kept + format_.lost * (times + SCALED * features))
-    largest = products * arb(stock_size(layer)).sqrt()
-    if not (_fits(largest, format_) and _fits(2 * largest, format_, stored=False)):
+    root = arb(stock_size(layer)).sqrt()  # stock attention holds queries times this
+    stored = all(fits(root * number, format_) for number in (products, *query.whole))
+    if not (stored and fits(2 * root * products, format_, stored=False)):
         return INFINITE
     return up(carried + off)
 
@@ -256,7 +260,7 @@ def sums(tokens: int, largest: arb, share: arb, spread: arb, keys: int, format_:
     if not format_.store.is_zero():
         off += MARGIN * (format_.store * whole + keys * format_.lost * (whole + spread))
         off += MARGIN * (format_.store * (whole + off) + format_.lost)
-    if keys * format_.unit > MOST or not _fits(keys * (whole + spread), format_, stored=False):
+    if keys * format_.unit > MOST or not fits(keys * (whole + spread), format_, stored=False):
         return INFINITE
     return up(off)
 
@@ -266,10 +270,7 @@ class Weights:
 
     def __init__(self, low: list[arb], high: list[arb]) -> None:
         self.low, self.high = low, high
-        top = high[0]
-        for end in high[1:]:
-            top = larger(top, end)
-        self.top = top
+        self.top = top = largest(high)
         self.light = [down((end - top).exp()) for end in low]
         self.heavy = [up((end - top).exp()) for end in high]
         self.least = down(total(self.light))
@@ -282,9 +283,7 @@ class Weights:
         For every z, `y <= z + max(Σ_j max(L_j (v_j - z), U_j (v_j - z)), 0) / Σ_j L_j`, because
         `(y - z) Σ_j W_j = Σ_j W_j (v_j - z)`. A good z is found in floats, by Dinkelbach's iteration.
         """
-        most = values[0]
-        for value in values[1:]:
-            most = larger(most, value)
+        most = largest(values)
         rough = np.array([float(value) for value in values])  # (T,)
         if not (np.isfinite(rough).all() and self.least > 0):
             return most
@@ -328,7 +327,7 @@ class Head:
     """A_j of the tokens in play."""
     largest_error: arb
     """Ā, over the tokens in play. The exponents of one token add up to its distance from the largest computed score,
-    which is that of a token in play where the share of all others is small: errors of others do not count."""
+    which is that of a token in play where the share of all others is below one half: errors of others do not count."""
     share: arb
     """τ: the weight of tokens out of play, as a fraction of the others'."""
     computed_share: arb
@@ -342,10 +341,8 @@ class Head:
         weights, format_ = self.weights, self.format
         leader = int(np.argmin([float(each) for each in weights.without]))
         sure = weights.without[leader] <= arb("0.25")
-        front = weights.low[0]
-        for low in weights.low[1:]:
-            front = larger(front, low)
-        etas, faint, lost = [], [], False
+        front = largest(weights.low)
+        etas, faint, lost = [], [], not self.computed_share <= arb("0.5")
         for place, (own, low, high) in enumerate(zip(self.score_errors, weights.low, weights.high, strict=True)):
             off = own if not sure else ZERO if place == leader else own + self.score_errors[leader]
             behind = up(weights.top - low)
@@ -397,15 +394,12 @@ class Head:
         if not format_.store.is_zero():
             sums += MARGIN * (format_.store * whole + keys * format_.lost * (whole + farthest))
             sums += MARGIN * (format_.store * (size + by_weights + sums + off) + format_.lost)
-        if keys * format_.unit > MOST or not _fits(keys * (whole + farthest), format_, stored=False):
+        if keys * format_.unit > MOST or not fits(keys * (whole + farthest), format_, stored=False):
             return INFINITE
         return up(by_weights + sums + off)
 
     def _widest(self, values: Sequence[Range]) -> arb:
-        low, high = values[0].low, values[0].high
-        for value in values[1:]:
-            low, high = smaller(low, value.low), larger(high, value.high)
-        return up(high - low)
+        return up(largest([value.high for value in values]) - smallest([value.low for value in values]))
 
     def _sums(self, apart: list[arb], size: arb, largest: arb, whole: arb, lifted: arb, *, lost: bool) -> arb:
         """Rounding of sums over the tokens in play: all of them core, or those whose weights exceed a roundoff."""

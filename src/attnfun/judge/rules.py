@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isinf
+from math import inf, isinf, nextafter
 
 import numpy as np
 from flint import arb
@@ -20,10 +20,10 @@ from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Unreadable
 from .files import Claim, Floats, Proof, rounded
 from .models import Model, Space, space, total
-from .network import Evaluator, Feature, Focus, largest
+from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
 from .planes import Planes
-from .ranges import INFINITE, ZERO, down, larger, precision, size, smaller, up
+from .ranges import INFINITE, ZERO, down, larger, largest, precision, size, smaller, up
 from .rounding import FORMATS
 from .structure import bound_by_structure
 from .targets import target_of
@@ -75,7 +75,7 @@ class Verdict:
 def judge(claim: Claim) -> Verdict:
     """Check a claim."""
     declared = () if claim.status == "proved" else claim.declared
-    if "formula" in claim.target:
+    if claim.target.get("kind") == "traced" and "formula" in claim.target:
         declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
     with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
@@ -83,7 +83,7 @@ def judge(claim: Claim) -> Verdict:
             bound, boxes = _Judge(claim).bound()
         except NotCovered as reason:
             return Verdict(False, claim.bound, inf, claim.norm, 0, f"not covered yet: {reason}", covered=False)
-        judged = float(up(bound))
+        judged = nextafter(float(up(bound)), inf)
         if bound <= claim.bound:
             return Verdict(True, claim.bound, judged, claim.norm, boxes, "", declared)
     where = f"on {boxes} boxes" if boxes else "without boxes"
@@ -294,7 +294,7 @@ class _Judge:
         worst = ZERO
         for value, output in zip(self.target(variables), outputs, strict=True):
             difference = value - output.model
-            if not difference.range.defined and self.must_be_defined:
+            if not difference.range.defined and (self.must_be_defined or reach is not None):
                 return INFINITE, narrowed
             change = ZERO if reach is None else self._change(value, reach)
             worst = larger(worst, up(difference.range.most + output.error + change))

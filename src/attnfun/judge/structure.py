@@ -53,8 +53,8 @@ from .errors import NotCovered
 from .files import Attention, Claim, Network, Softmax
 from .forms import FEW, Form, Unknowns, size
 from .models import total
-from .network import Evaluator, Head, Map, balls, largest, power_of_two, tokens_read
-from .ranges import ONE, ZERO, Range, down, larger, smaller, up
+from .network import Evaluator, Head, Map, balls, power_of_two, tokens_read
+from .ranges import ONE, ZERO, Range, down, larger, largest, smaller, up
 from .rounding import MARGIN
 from .targets import planes_of, stages_of
 
