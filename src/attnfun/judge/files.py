@@ -19,23 +19,19 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
 from .errors import NotCovered, Unreadable
+from .formats import FORMATS, rounded
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Tensors = dict[str, Array]
 
-FORMATS = (1, 2)
+FILE_FORMATS = (1, 2)
 LARGEST_FILE = 2**31
 """Bytes."""
 DEEPEST = 32
 """Parts and lemmas stand inside each other at most so deep."""
 LEAF = 255
 """The axis of a node of a cutting tree that is not cut."""
-BITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
-LEAST = {"float64": 2.0**-1074, "float32": 2.0**-149, "bfloat16": 2.0**-133, "float16": 2.0**-24}
-LARGEST = {"bfloat16": (2 - 2.0**-7) * 2.0**127, "float16": 65504.0}
-"""Significant bits, smallest and largest numbers of the formats that weights may have."""
-HELD = {"float64": "float64", "float32": "float32", "bfloat16": "float32", "float16": "float32"}
 MOST_WRITTEN_OUT = 2**16
 """Memory tokens of factored attention that are written out."""
 MOST_AXES = 16
@@ -148,8 +144,8 @@ def read(path: str | os.PathLike[str]) -> Claim:
         description = json.loads(words)
     except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError) as reason:
         raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
-    if _get(description, "format", int) not in FORMATS:
-        raise Unreadable(f"the file format must be one of {FORMATS}")
+    if _get(description, "format", int) not in FILE_FORMATS:
+        raise Unreadable(f"the file format must be one of {FILE_FORMATS}")
     return claim_of(description, tensors)
 
 
@@ -291,8 +287,8 @@ def _proof(data: Any, tensors: Tensors, place: str = "proof", depth: int = 0) ->
 def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
     """The network, if its layers fit together and each weight is a number of its format."""
     dtype = _get(data, "dtype", str)
-    if dtype not in BITS:
-        raise Unreadable(f"the number format must be one of {', '.join(BITS)}")
+    if dtype not in FORMATS:
+        raise Unreadable(f"the number format must be one of {', '.join(FORMATS)}")
     layers = tuple(
         _layer(plain, {name: _weights(array, dtype, name) for name, array in _below(tensors, f"layers.{k}.").items()})
         for k, plain in enumerate(_few(data, "layers"))
@@ -313,20 +309,11 @@ def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
     return Network(layers, length, width, dtype)
 
 
-def rounded(numbers: Floats, dtype: str) -> Floats:
-    """The nearest numbers of a format, ties to even; infinite beyond the largest."""
-    if dtype in ("float64", "float32"):
-        with np.errstate(over="ignore"):
-            return numbers.astype(dtype).astype(np.float64)
-    step = np.maximum(np.ldexp(1.0, np.frexp(numbers)[1] - BITS[dtype]), LEAST[dtype])
-    nearest = np.rint(numbers / step) * step
-    return np.where(np.abs(nearest) > LARGEST[dtype], np.copysign(np.inf, numbers), nearest)
-
-
 def _weights(array: Array, dtype: str, name: str) -> Floats:
     """Weights as float64, if they are finite numbers of the format."""
-    if array.dtype != HELD[dtype]:
-        raise Unreadable(f"the weights {name} must be stored as {HELD[dtype]}")
+    held = FORMATS[dtype].held
+    if array.dtype != held:
+        raise Unreadable(f"the weights {name} must be stored as {held}")
     exact = array.astype(np.float64)
     if not np.isfinite(exact).all() or (rounded(exact, dtype) != exact).any():
         raise Unreadable(f"the weights {name} must be finite numbers of {dtype}")

@@ -20,9 +20,10 @@ from flint import arb, arb_mat
 from . import rounding
 from .errors import NotCovered
 from .files import Affine, Attention, Floats, Layer, Network, Softmax
+from .formats import FORMATS, Format
 from .models import Coefficients, Model, Space, total, weighted
 from .ranges import ONE, ZERO, Range, down, larger, largest, size, smallest, up
-from .rounding import FORMATS, Column, Format, Query, Weights
+from .rounding import Column, Query, Weights
 
 FAR = 50
 """A token whose score is surely this far below another one's is left out."""

@@ -16,6 +16,7 @@ import numpy as np
 from flint import arb
 
 from .files import Attention
+from .formats import Format
 from .models import total
 from .ranges import INFINITE, ONE, ZERO, Range, down, larger, largest, smaller, smallest, up
 
@@ -34,64 +35,6 @@ EXACT_SIZES = (1, 16)
 """Sizes of heads for which stock attention scales exactly."""
 MOST_FEATURES = 1024
 """Features of stock attention up to which small heads become heads of 16."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """A number format, and what is assumed of the kernels that compute in it."""
-
-    bits: int
-    least: float
-    """The smallest positive number."""
-    largest: float
-    exp_units: int
-    """Error of exp, in units of the roundoff of sums."""
-    sums: str = ""
-    """The finer format in which kernels add, if any."""
-    keeps_subnormal: bool = False
-
-    @property
-    def grain(self) -> arb:
-        """Unit roundoff of numbers in this format."""
-        return arb(2.0**-self.bits)
-
-    @property
-    def added(self) -> Format:
-        """The format of sums."""
-        return FORMATS[self.sums] if self.sums else self
-
-    @cached_property
-    def unit(self) -> arb:
-        """Unit roundoff u of sums."""
-        return self.added.grain
-
-    @cached_property
-    def store(self) -> arb:
-        """Unit roundoff of what is stored, where that is coarser than sums; else 0."""
-        return self.grain if self.sums else ZERO
-
-    @cached_property
-    def lost(self) -> arb:
-        """Absolute error of a rounding near zero: numbers that are not normal may be taken for zero."""
-        return arb(self.least) / 2 if self.keeps_subnormal else arb(self.least) * arb(2) ** self.bits
-
-    @cached_property
-    def tiny(self) -> arb:
-        """The same in a sum."""
-        return self.added.lost
-
-    @cached_property
-    def exp_error(self) -> arb:
-        """Relative error of exp."""
-        return self.exp_units * self.unit
-
-
-FORMATS = {
-    "float64": Format(53, 2.0**-1074, (2 - 2.0**-52) * 2.0**1023, 16),
-    "float32": Format(24, 2.0**-149, (2 - 2.0**-23) * 2.0**127, 40),
-    "bfloat16": Format(8, 2.0**-133, (2 - 2.0**-7) * 2.0**127, 40, "float32"),
-    "float16": Format(11, 2.0**-24, (2 - 2.0**-10) * 2.0**15, 40, "float32", keeps_subnormal=True),
-}
 
 
 @dataclass(frozen=True, eq=False)

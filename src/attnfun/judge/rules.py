@@ -2,7 +2,7 @@
 
 A stored cover is used where the proof has one; its leaves are cut further where the judge's enclosures are coarser.
 Networks that compute maxima need no boxes (`structure.py`). Where there is neither, the judge cuts boxes itself,
-`SEARCHED` at most. The number of boxes decides, never a clock, so the verdict is the same on every machine.
+`SEARCHED` at most. The number of boxes decides, never a clock; floats are hints, which move a bound in its last digits.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from flint import arb
 from . import formula, rounding
 from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Unreadable
-from .files import Claim, Floats, Proof, rounded
+from .files import Claim, Floats, Proof
+from .formats import FORMATS, rounded
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
 from .planes import Planes
 from .ranges import INFINITE, ZERO, down, larger, largest, precision, size, smaller, up
-from .rounding import FORMATS
 from .structure import bound_by_structure
 from .targets import target_of
 

@@ -51,6 +51,7 @@ from . import rounding
 from .covers import Box
 from .errors import NotCovered
 from .files import Attention, Claim, Network, Softmax
+from .formats import FORMATS
 from .forms import FEW, Form, Unknowns, size
 from .models import total
 from .network import Evaluator, Head, Map, balls, power_of_two, tokens_read
@@ -105,7 +106,7 @@ class Follower:
 
     def __init__(self, network: Network, unknowns: Unknowns) -> None:
         self.network, self.unknowns = network, unknowns
-        self.evaluator, self.format = Evaluator(network), rounding.FORMATS[network.dtype]
+        self.evaluator, self.format = Evaluator(network), FORMATS[network.dtype]
 
     def inputs(self) -> Tokens:
         """The variables, rounded to the format of the network."""
