@@ -12,9 +12,9 @@ from scipy.sparse import eye_array
 
 import attnfun as af
 from attnfun.constructions.heads import Head, assembled
-from attnfun.kernels import Evaluator
 from attnfun.network import Network
 from attnfun.network.network import rounded
+from attnfun.runtime.kernels import Evaluator
 
 TURNS = 8
 GHOSTS, GAMMA = 3, 1.0

@@ -27,8 +27,8 @@ from scipy.interpolate import BarycentricInterpolator, CubicSpline, NdBSpline, R
 from scipy.ndimage import map_coordinates, spline_filter1d
 
 import attnfun as af
-from attnfun.kernels.evaluators import Evaluator, processors
 from attnfun.network import FactoredAttention, Network, storage
+from attnfun.runtime.kernels.evaluators import Evaluator, processors
 
 RESULTS = Path(__file__).parent / "results" / "kernels.md"
 ROOM = 2.5e-7

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 import attnfun as af
-from attnfun.deadline import Deadline
 from attnfun.domain import as_box
+from attnfun.resources.deadline import Deadline
 
 RESULTS = Path(__file__).parent / "results"
 LIMITS = (1.0, 4.0)

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import attnfun as af
 from attack import judge
-from attnfun.deadline import Deadline
 from attnfun.proofs import Effort, certify
+from attnfun.resources.deadline import Deadline
 from grammar import Case, random_case
 from soak import compiled
 

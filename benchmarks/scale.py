@@ -17,9 +17,9 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import attnfun as af
-from attnfun.executors import in_order
-from attnfun.kernels.banks import Stream, Tokens
 from attnfun.proofs.provers.boxes import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
+from attnfun.resources.executors import in_order
+from attnfun.runtime.kernels.banks import Stream, Tokens
 from attnfun.sharding import merged
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"

@@ -21,11 +21,11 @@ from flint import arb
 
 import attnfun as af
 from attnfun.arithmetic.formats import FORMATS, round_to
-from attnfun.backends.numpy import run as run_densely
 from attnfun.domain import Box
 from attnfun.network import Attention
 from attnfun.network.reference import apply
 from attnfun.proofs.search import corners
+from attnfun.runtime.backends.numpy import run as run_densely
 from attnfun.targets import Unanswerable
 from balls import PRECISIONS, BallNetwork, Formula, ball, exact, in_floats, precision
 

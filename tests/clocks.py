@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from attnfun.deadline import Deadline
+from attnfun.resources.deadline import Deadline
 
 SLOWER = 10
 """In the tests a second of a time limit is this many seconds of computing."""

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 
 import attnfun as af
-from attnfun.deadline import Deadline
+from attnfun.resources.deadline import Deadline
 from cases import BY_CONSTRUCTION, CASES, Case
 from clocks import patient
 

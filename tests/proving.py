@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from attnfun.deadline import NEVER, Deadline
 from attnfun.network import Network
 from attnfun.proofs import Claim
 from attnfun.proofs.proof import Conclusion
 from attnfun.proofs.provers import PROVERS, Task
 from attnfun.proofs.rules import Checker
+from attnfun.resources.deadline import NEVER, Deadline
 from attnfun.targets import Target
 
 

@@ -38,8 +38,8 @@ from rich.progress import Progress
 
 import attnfun as af
 from attack import Verdict, judge
-from attnfun.deadline import Deadline
 from attnfun.errors import AttnfunError
+from attnfun.resources.deadline import Deadline
 from attnfun.targets.operations import OPERATIONS
 from grammar import Case, operations, random_case, rectifiers
 from processors import SETTINGS, compared

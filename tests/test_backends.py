@@ -18,14 +18,14 @@ import torch
 
 import attnfun as af
 from attnfun.arithmetic.formats import FORMATS, round_to
-from attnfun.backends import dense
-from attnfun.backends import numpy as numpy_backend
-from attnfun.backends import onnx as onnx_backend
-from attnfun.backends.jax import to_jax
-from attnfun.backends.torch import to_torch
-from attnfun.kernels import Evaluator
 from attnfun.network import Affine, Network, Softmax
 from attnfun.network.reference import run as reference
+from attnfun.runtime.backends import dense
+from attnfun.runtime.backends import numpy as numpy_backend
+from attnfun.runtime.backends import onnx as onnx_backend
+from attnfun.runtime.backends.jax import to_jax
+from attnfun.runtime.backends.torch import to_torch
+from attnfun.runtime.kernels import Evaluator
 from cases import CASES, TYPICAL
 from test_network import random_attention
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.deadline import Deadline
 from attnfun.network import Network
 from attnfun.network.storage import write
 from attnfun.proofs import Claim, certify
@@ -20,6 +19,7 @@ from attnfun.proofs.provers import boxes as prover
 from attnfun.proofs.provers.boxes import bound_error
 from attnfun.proofs.rules.boxes import Problem
 from attnfun.proofs.search import network_rows
+from attnfun.resources.deadline import Deadline
 from cases import CASES, branching
 
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.arithmetic import Interval
-from attnfun.backends.numpy import run
 from attnfun.domain import as_box
 from attnfun.network import Network
 from attnfun.proofs.rules import circuit as rule
+from attnfun.runtime.backends.numpy import run
 from attnfun.targets.composites import Composite, OneVariable
 from attnfun.targets.expression import Expression
 from clocks import readings

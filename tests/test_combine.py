@@ -11,14 +11,14 @@ import torch
 
 import attnfun as af
 from attnfun.arithmetic import Interval
-from attnfun.backends.numpy import run
-from attnfun.backends.torch import to_torch
 from attnfun.network import Affine, Attention, Network, Softmax
 from attnfun.network.joining import Move, carrying, fused, in_series, side_by_side
 from attnfun.network.stock import stock_size
 from attnfun.proofs import Claim
 from attnfun.proofs.rules.parts import _through, errors_of
 from attnfun.proofs.scaling import scaling_roundings
+from attnfun.runtime.backends.numpy import run
+from attnfun.runtime.backends.torch import to_torch
 from attnfun.targets import Expression
 from attnfun.targets.continuity import modulus, range_of
 from cases import branching

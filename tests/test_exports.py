@@ -17,9 +17,9 @@ from safetensors import safe_open
 
 import attnfun as af
 from attnfun.arithmetic.formats import FORMATS
-from attnfun.backends import standalone
-from attnfun.backends.lens import residual_of
 from attnfun.network.reference import run as reference
+from attnfun.runtime.backends import standalone
+from attnfun.runtime.backends.lens import residual_of
 from cases import CASES
 
 FILES = sorted(Path(standalone.__file__).parent.glob("*_model.py"))

@@ -19,11 +19,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import attnfun as af
-from attnfun.backends.numpy import run
 from attnfun.incontext.prompt import stack
 from attnfun.incontext.readout import richardson, truncation
 from attnfun.network import storage
 from attnfun.network.reference import run as reference
+from attnfun.runtime.backends.numpy import run
 
 learn = af.incontext
 DATA = {"diabetes": load_diabetes, "breast cancer": load_breast_cancer, "wine": load_wine}

@@ -12,7 +12,6 @@ from flint import arb
 
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES
-from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
 from attnfun.judge.ranges import precision
@@ -21,6 +20,7 @@ from attnfun.proofs import certify, points
 from attnfun.proofs.claim import EDGE_ASSUMPTION
 from attnfun.proofs.rules import parts
 from attnfun.proofs.search import network_rows
+from attnfun.resources.deadline import Deadline
 from attnfun.targets import Expression, as_target
 from attnfun.targets.callables import Lipschitz
 from attnfun.targets.combined import Stacked

@@ -14,17 +14,17 @@ from scipy.special import logsumexp
 
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES, round_to
-from attnfun.backends import numpy as plain
-from attnfun.backends.onnx import to_onnx
-from attnfun.backends.torch import to_torch
-from attnfun.kernels import Evaluator, gradient
-from attnfun.kernels import axes as axes_module
-from attnfun.kernels.axes import FLUSHED, Axis
-from attnfun.kernels.banks import Listed, Product, Stream, Tokens
-from attnfun.kernels.exponential import exponential
-from attnfun.kernels.recognition import recognised
 from attnfun.network import Affine, Attention, FactoredAttention, Network, reference, storage
 from attnfun.network.network import rounded
+from attnfun.runtime.backends import numpy as plain
+from attnfun.runtime.backends.onnx import to_onnx
+from attnfun.runtime.backends.torch import to_torch
+from attnfun.runtime.kernels import Evaluator, gradient
+from attnfun.runtime.kernels import axes as axes_module
+from attnfun.runtime.kernels.axes import FLUSHED, Axis
+from attnfun.runtime.kernels.banks import Listed, Product, Stream, Tokens
+from attnfun.runtime.kernels.exponential import exponential
+from attnfun.runtime.kernels.recognition import recognised
 from cases import CASES
 
 UNIT = 2.0**-53
@@ -45,7 +45,7 @@ def test_the_exponential_is_as_accurate_as_its_docstring_says():
 def test_the_exponential_does_not_depend_on_what_is_compiled_first(tmp_path):
     """A function without its own `fastmath` inherits that of the first caller, and sums in any order would undo it."""
     code = (
-        "import numpy as np; from attnfun.kernels.banks import Stream, Tokens;"
+        "import numpy as np; from attnfun.runtime.kernels.banks import Stream, Tokens;"
         "slopes, ones = np.array([[-1.0], [0.0], [1.0]]), np.ones((3, 1));"
         "print(float(Stream.of(Tokens(slopes, np.zeros(3), ones))(np.array([[0.4]])).mass[0]))"
     )

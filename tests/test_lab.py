@@ -12,13 +12,13 @@ import pytest
 
 import attnfun as af
 from attnfun.cli import main
-from attnfun.lab import requests
-from attnfun.lab.child import serve
-from attnfun.lab.gallery import GALLERY
-from attnfun.lab.limits import Limits
-from attnfun.lab.tasks import TASKS, compiled, ridge, warmed
-from attnfun.lab.worker import RequestFailed, Worker
-from attnfun.views.temperature import at_temperature
+from attnfun.look.lab import requests
+from attnfun.look.lab.child import serve
+from attnfun.look.lab.gallery import GALLERY
+from attnfun.look.lab.limits import Limits
+from attnfun.look.lab.tasks import TASKS, compiled, ridge, warmed
+from attnfun.look.lab.worker import RequestFailed, Worker
+from attnfun.look.views.temperature import at_temperature
 
 WAVE = {"formula": "sin(3*x)", "domain": "x=-1:1", "temperature": 1.0}
 HUGE = {"formula": "sin(3*x)", "domain": "x=-1:1", "construction": "cross", "proof": False}

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import attnfun as af
-from attnfun.backends.lens import plan
 from attnfun.constructions import REGISTRY
 from attnfun.network import Affine, Network, Softmax
 from attnfun.network.reference import run as reference
 from attnfun.network.reference import softmax
+from attnfun.runtime.backends.lens import plan
 from cases import CASES
 from test_backends import RANDOM
 from test_network import random_attention

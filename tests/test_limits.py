@@ -10,12 +10,12 @@ import pytest
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.jets import variables
-from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.errors import TimeLimitReached
-from attnfun.memory import Memory
 from attnfun.proofs import Effort
 from attnfun.proofs.provers import boxes as prover
+from attnfun.resources.deadline import Deadline
+from attnfun.resources.memory import Memory
 from attnfun.targets import as_target, expression
 from clocks import Clock
 

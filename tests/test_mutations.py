@@ -19,8 +19,6 @@ from safetensors.numpy import load_file, save_file
 import attnfun as af
 from attnfun.arithmetic import Interval, directed, jets
 from attnfun.arithmetic.formats import FORMATS
-from attnfun.backends.torch import to_torch
-from attnfun.deadline import Deadline
 from attnfun.domain import as_box
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
@@ -33,6 +31,8 @@ from attnfun.proofs.overflow import refuse_overflow
 from attnfun.proofs.provers.boxes import bound_error
 from attnfun.proofs.rules.parts import errors_of
 from attnfun.proofs.search import network_rows
+from attnfun.resources.deadline import Deadline
+from attnfun.runtime.backends.torch import to_torch
 from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
 from proving import bound_by
 from test_circuits import error_along_y, with_other_factors

@@ -7,8 +7,8 @@ import pytest
 
 import attnfun as af
 from attnfun.cli import main
-from attnfun.plots.compiled import suitable
-from attnfun.views import cells, heads, lines, look, peaks, weights
+from attnfun.look.plots.compiled import suitable
+from attnfun.look.views import cells, heads, lines, look, peaks, weights
 from cases import branching, swap_and_sum
 
 SQUARE = {"x": (-1, 1), "y": (0, 1)}

@@ -12,7 +12,7 @@ import pytest
 
 import attnfun as af
 from attnfun.cli import main
-from attnfun.report import MOST_NUMBERS
+from attnfun.look.report import MOST_NUMBERS
 from cases import branching
 
 NASTY = "</script><img src=x onerror=alert(1)>&'\""

@@ -77,8 +77,8 @@ def test_heads_in_float32_stay_within_the_bound_at_every_point(seed):
         region, focus = encloser(Interval(points[:, None, None]), focus)
     bound = region.error[:, 0, 0, OWN]
     batch = points[:, None].astype(np.float32)
-    from attnfun.backends.numpy import run
-    from attnfun.backends.torch import to_torch
+    from attnfun.runtime.backends.numpy import run
+    from attnfun.runtime.backends.torch import to_torch
 
     exact = Network(layers, 1, "float64")
     truth = run(exact, points[:, None, None]).reshape(-1)
@@ -185,8 +185,8 @@ def computed_and_bound(network: Network, points: np.ndarray) -> tuple[np.ndarray
     """Errors of the network in its dtype, in NumPy and in PyTorch, (2, B), and what is proved of them, (B,)."""
     import torch
 
-    from attnfun.backends.numpy import run
-    from attnfun.backends.torch import to_torch
+    from attnfun.runtime.backends.numpy import run
+    from attnfun.runtime.backends.torch import to_torch
 
     encloser = Encloser(network)
     focus = tuple(layer.take(np.zeros(len(points), dtype=np.int64)) for layer in encloser.start())
@@ -209,7 +209,7 @@ def test_numbers_flushed_to_zero_count_as_rounding_where_the_input_is_exact():
     """A processor that flushes tiny numbers reads 0 for 2^-130: that is an operation of the network."""
     import torch
 
-    from attnfun.backends.torch import to_torch
+    from attnfun.runtime.backends.torch import to_torch
 
     memory = np.array([[0.0, 0.0], [2.0**10, 1.0]])  # (M, [key | value])
     head = Attention.of(

@@ -20,11 +20,11 @@ import torch
 from distributed import Client, LocalCluster
 
 import attnfun as af
-from attnfun.deadline import Deadline
 from attnfun.domain import as_box
-from attnfun.executors import in_order
 from attnfun.network import Attention, reference
 from attnfun.proofs.provers.boxes import CHUNK, bound_error
+from attnfun.resources.deadline import Deadline
+from attnfun.resources.executors import in_order
 from attnfun.targets import as_target
 from attnfun.targets.evaluations import AGAIN, Asking
 from attnfun.targets.function_identity import NoIdentity, identity_of

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attack import climb, hostile_points
-from attnfun.backends.numpy import run as dense
 from attnfun.network.reference import softmax
 from attnfun.proofs.mixture import exponentials, largest_average
+from attnfun.runtime.backends.numpy import run as dense
 from cases import CASES, Case
 from clocks import readings
 from test_targets import formulas

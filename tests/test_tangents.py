@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.deadline import Deadline
+from attnfun.resources.deadline import Deadline
 from proving import bound_by
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}

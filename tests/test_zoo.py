@@ -16,8 +16,8 @@ from hypothesis import strategies as some
 from typer.testing import CliRunner
 
 import attnfun as af
-from attnfun.backends.standalone.residual_model import ResidualNetwork
 from attnfun.cli import app
+from attnfun.runtime.backends.standalone.residual_model import ResidualNetwork
 from attnfun.zoo import folder, scoring
 from attnfun.zoo.answers import Answers
 from attnfun.zoo.baselines import BASELINES, read_outs
@@ -315,7 +315,7 @@ def test_the_models_run_where_attnfun_is_not(written):
 @pytest.mark.skipif(importlib.util.find_spec("transformer_lens") is None, reason="transformer-lens is not installed")
 @pytest.mark.filterwarnings("ignore")
 def test_the_models_run_in_transformer_lens(written):
-    from attnfun.backends.standalone import lens_model
+    from attnfun.runtime.backends.standalone import lens_model
 
     for name in ("gate", "clips"):
         answers = Answers.read(written / name)

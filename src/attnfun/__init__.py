@@ -14,6 +14,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from . import incontext, zoo
     from .compiled import Compiled, load
+    from .compiler import compile
     from .domain import Box
     from .errors import (
         AttnfunError,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     )
     from .initialise import Placement, init_
     from .pieces.partition import Partition, partition
-    from .pipeline import compile
     from .proofs import Certificate, Progress
     from .regressor import AttentionRegressor
     from .sharding import Sharded
@@ -82,7 +82,7 @@ _HOMES = {
     ),
     "initialise": ("Placement", "init_"),
     "pieces.partition": ("Partition", "partition"),
-    "pipeline": ("compile",),
+    "compiler": ("compile",),
     "regressor": ("AttentionRegressor",),
     "sharding": ("Sharded",),
     "targets": ("MaxAffine", "Samples", "Status", "TruncatedLinear"),

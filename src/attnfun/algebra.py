@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .deadline import TIME_LIMIT, Deadline
+from .resources.deadline import TIME_LIMIT, Deadline
 
 if TYPE_CHECKING:
     from .compiled import Compiled

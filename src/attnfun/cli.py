@@ -1,4 +1,4 @@
-"""The command line: arguments in, pipeline, words or JSON out.
+"""The command line: arguments in, library, words or JSON out.
 
 Exit codes: 0 fine, 2 bad input, 3 tolerance or proof not reached.
 """
@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 import attnfun as af
-from attnfun.deadline import TIME_LIMIT
+from attnfun.compiler import BUDGET
 from attnfun.domain import read_box
+from attnfun.look.plots.style import picture_format
 from attnfun.network.storage import refuse_place
-from attnfun.pipeline import BUDGET
-from attnfun.plots.style import picture_format
+from attnfun.resources.deadline import TIME_LIMIT
 
 app = typer.Typer(
     add_completion=False,
@@ -292,8 +292,8 @@ def lab(
     show: Annotated[bool, typer.Option("--show/--no-show", help="Open the page in a browser.")] = True,
 ) -> None:
     """Serve a page to play with: formulas, sliders, a gallery, downloads."""
-    from attnfun.lab import launch
-    from attnfun.lab.limits import Limits
+    from attnfun.look.lab import launch
+    from attnfun.look.lab.limits import Limits
 
     launch(port, Limits(seconds=seconds, memory=int(gigabytes * 2**30)), show=show)
 

@@ -19,15 +19,15 @@ from .arguments import real_array
 from .arithmetic import Interval
 from .arithmetic.formats import round_to
 from .compiled import MADE_OF_PARTS, Compiled
-from .deadline import Deadline
+from .compiler import compile
 from .domain import WIDEST, Box, as_box
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
 from .network import Affine, Network
-from .pipeline import compile
 from .proofs import Certificate, Claim, Effort, certify, combine
 from .proofs.naming import indices, product_formula
 from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of
 from .proofs.search import network_rows
+from .resources.deadline import Deadline
 from .targets import PiecewiseLinear, Status, Unanswerable
 from .targets.combined import Composed, Stacked
 from .targets.piecewise import Stage

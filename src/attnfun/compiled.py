@@ -22,9 +22,6 @@ from .arguments import flag, one_of
 from .constructions import REGISTRY
 from .domain import OUTSIDE, Box, Outside
 from .errors import FileFormatError
-from .evaluation import Evaluation
-from .executors import in_order
-from .kernels import gradient
 from .network import Network, storage
 from .network.fields import Fields, shown
 from .planner import CHOSEN, Alternative
@@ -32,6 +29,9 @@ from .proofs import Certificate
 from .proofs.rules.parts import RESTRICTED
 from .proofs.sizes import largest_numbers
 from .proofs.storage import pack, unpack
+from .resources.executors import in_order
+from .runtime.evaluation import Evaluation
+from .runtime.kernels import gradient
 from .targets import Status
 from .targets.combined import Composed, Stacked
 
@@ -242,13 +242,13 @@ class Compiled(Algebra):
 
     def to_torch(self) -> Any:
         """A plain `torch.nn.Module` around stock `nn.MultiheadAttention` and `nn.Linear`."""
-        from .backends.torch import to_torch
+        from .runtime.backends.torch import to_torch
 
         return to_torch(self.network, self.domain.shape, self.output_shape)
 
     def to_jax(self) -> Any:
         """A pure JAX function `apply(weights, points)` and its weights, a pytree: `apply, weights = net.to_jax()`."""
-        from .backends.jax import to_jax
+        from .runtime.backends.jax import to_jax
 
         return to_jax(self.network, self.domain.shape, self.output_shape)
 
@@ -257,7 +257,7 @@ class Compiled(Algebra):
 
         `lens = net.to_transformer_lens()` can be called on points; `lens.run_with_cache(points)` gives the cache too.
         """
-        from .backends.lens import to_transformer_lens
+        from .runtime.backends.lens import to_transformer_lens
 
         return to_transformer_lens(self.network, self.domain.shape, self.output_shape)
 
@@ -266,7 +266,7 @@ class Compiled(Algebra):
 
         `model(points).logits` are the values, `model.save_pretrained(folder)` writes safetensors and JSON.
         """
-        from .backends.huggingface import to_huggingface
+        from .runtime.backends.huggingface import to_huggingface
 
         return to_huggingface(self.network, self.domain.shape, self.output_shape, self._known())
 
@@ -276,7 +276,7 @@ class Compiled(Algebra):
         `attention` is "decomposed", into operators that every runtime knows, or "operator", the standard `Attention` of
         opset 23. Domain and certificate are in its metadata. It does not check that points lie in the domain.
         """
-        from .backends.onnx import to_onnx
+        from .runtime.backends.onnx import to_onnx
 
         known = {name: text if isinstance(text, str) else json.dumps(text) for name, text in self._known().items()}
         model = to_onnx(self.network, self.domain.shape, self.output_shape, known, attention)
@@ -288,14 +288,14 @@ class Compiled(Algebra):
         "torch", "jax" and "transformer-lens" take a Python file (`path`, ending in .py) and its weights in a
         safetensors file beside it, "onnx" one file, "huggingface" a folder.
         """
-        from .backends import files
+        from .runtime.backends import files
 
         one_of("to", to, ("onnx", *files.TARGETS, "huggingface"))
         if to == "onnx":
             self.to_onnx(path)
             return [Path(path)]
         if to == "huggingface":
-            from .backends.huggingface import write
+            from .runtime.backends.huggingface import write
 
             return write(self.to_huggingface(), path)
         return files.write(to, path, self.network, (self.domain.shape, self.output_shape), self._known())
@@ -346,13 +346,13 @@ class Compiled(Algebra):
         who looks at whom), `circuit` and `layers`; those that suit the network if not named. Beyond two variables they
         show lines through the point `at`, by default the centre. `output` counts the outputs of a vector or sequence.
         """
-        from .plots import plot
+        from .look.plots import plot
 
         return plot(self, path, panels, at, output)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page: certificate, size, interactive pictures, the network running in it."""
-        from .report import report
+        from .look.report import report
 
         report(self, path)
 

@@ -1,7 +1,7 @@
 """Compiled weights in a user's own attention layer: `af.init_`.
 
 A point lies in some features of a query token, the value arrives in some features of the output, and the memory is rows
-to be given as keys and values. `backends/seats.py` says which numbers are taken.
+to be given as keys and values. `runtime/backends/seats.py` says which numbers are taken.
 
 **Bound.** The layer is certified as it stands: one `Attention` layer with the weights written, its scores scaled by
 heads of the user's size (`network.layers.roundings_in`). Features that hold no part of the point meet zeros.
@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from .arithmetic.formats import FLASH_BLOCK
-from .backends.seats import Places, Seat, dtype_of, need, usable
 from .compiled import Compiled
-from .deadline import TIME_LIMIT, Deadline
+from .compiler import compile
 from .errors import InputError, ToleranceNotMet
 from .network import Network
 from .network.folding import folded
-from .pipeline import compile
 from .proofs import Certificate, Claim, Effort, certify
 from .proofs.overflow import refuse_overflow
 from .proofs.scaling import Hosted, roundings_in
+from .resources.deadline import TIME_LIMIT, Deadline
+from .runtime.backends.seats import Places, Seat, dtype_of, need, usable
 from .targets import Status
 
 if TYPE_CHECKING:

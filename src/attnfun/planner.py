@@ -15,8 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .constructions import Construction, Plan, Wish
-from .deadline import Deadline
 from .errors import ProofFailed, ToleranceNotMet
+from .resources.deadline import Deadline
 from .targets import Target
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from .arguments import whole_number
 from .compiled import Compiled
+from .compiler import compile
 from .constructions.regression import FOLDS
 from .errors import InputError, MissingExtra
-from .pipeline import compile
 from .targets import Samples
 from .targets.samples import SamplesTarget, Study
 

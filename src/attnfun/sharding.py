@@ -32,17 +32,17 @@ import numpy.typing as npt
 
 from .arguments import made_folder, whole_number
 from .arithmetic.formats import held_in, round_to
-from .backends import numpy as plain
 from .domain import OUTSIDE, Outside
 from .errors import FileFormatError, InputError
-from .evaluation import Evaluation
-from .executors import in_order, resident
-from .kernels.asks import Ask, Step
-from .kernels.banks import Moments, Stream, Tokens
-from .kernels.evaluators import attended
 from .network import Attention, Network, storage
 from .network.fields import Fields
 from .proofs.storage import ends_of
+from .resources.executors import in_order, resident
+from .runtime.backends import numpy as plain
+from .runtime.evaluation import Evaluation
+from .runtime.kernels.asks import Ask, Step
+from .runtime.kernels.banks import Moments, Stream, Tokens
+from .runtime.kernels.evaluators import attended
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -166,7 +166,7 @@ class Sharded:
 
         All processes call it on the same points and get all values. `torch.distributed` must be initialised.
         """
-        from .backends.torch_shards import module
+        from .runtime.backends.torch_shards import module
 
         return module(partial(Part.read, self.folder), self.frame, self.evaluation, device, group)
 

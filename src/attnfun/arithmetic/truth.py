@@ -13,7 +13,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .interval import FUNCTIONS, UFUNCS, Interval, Untraceable, as_interval, implements, is_flag, is_known, refuse_flags
+from .interval import (
+    FUNCTIONS,
+    UFUNCS,
+    Interval,
+    Untraceable,
+    as_interval,
+    implements,
+    is_flag,
+    is_known,
+    refuse_flags,
+)
 
 Flags = npt.NDArray[np.bool_]
 

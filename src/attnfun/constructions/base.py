@@ -9,11 +9,11 @@ from math import inf
 from typing import Any, ClassVar
 
 from ..arguments import whole_number
-from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError
-from ..memory import UNLIMITED, Memory
 from ..network import Network
+from ..resources.deadline import NEVER, Deadline
+from ..resources.memory import UNLIMITED, Memory
 from ..targets import Target
 
 

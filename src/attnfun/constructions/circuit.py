@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS
-from ..deadline import Deadline
 from ..errors import InputError
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
 from ..pieces.banks import MOST, Bank, bank_of, search_for
 from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes
+from ..resources.deadline import Deadline
 from ..targets import Target, Unanswerable
 from ..targets.circuits import Budget, Circuit, Linear, Unit
 from .base import Construction, Forecast, Plan, Wish

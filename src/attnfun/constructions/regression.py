@@ -23,13 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import flag, whole_number
-from ..backends.numpy import run
-from ..deadline import Deadline
 from ..errors import TimeLimitReached
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..pieces.evidence import NOISELESS
 from ..pieces.regression import CONSTANT, Fit, Recipe, fitted
+from ..resources.deadline import Deadline
+from ..runtime.backends.numpy import run
 from ..targets import Target
 from ..targets.samples import SamplesTarget, Study, held_out_by
 from .base import Construction, Plan, Wish

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..plots.style import CYCLE, GREY, STYLE
+from ..look.plots.style import CYCLE, GREY, STYLE
 from .base import Curve, Panel, Picture
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
 from ..arguments import as_float, flag, whole_number
-from ..backends.numpy import run
 from ..errors import InputError, shown
 from ..network import Network, storage
+from ..runtime.backends.numpy import run
 from .precision import precision_of
 from .prompt import REACH, Answer, Prompt, stack
 from .report import Report
@@ -61,13 +61,13 @@ class Learner(BaseEstimator):
 
     def to_torch(self) -> Any:
         """The network as a plain `torch.nn.Module` of stock attention, from prompts (B, N, .) to answers (B, N, .)."""
-        from ..backends.torch import prompt_to_torch
+        from ..runtime.backends.torch import prompt_to_torch
 
         return prompt_to_torch(self.network())
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write the network as an ONNX model with any batch and any number of rows, "prompts" to "answers"."""
-        from ..backends.onnx_prompts import to_onnx
+        from ..runtime.backends.onnx_prompts import to_onnx
 
         model = to_onnx(self.network(), {"attnfun": __version__, "learner": repr(self)})
         storage.write_whole(path, model.SerializeToString())

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.rounding import MARGIN
-from ..backends import prompts
 from ..network import Attention, Network
+from ..runtime.backends import prompts
 from . import convex, sparse
 from .banks import Bank
 from .layers import DOUBLINGS, LOW, largest_inverse, stretches

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..backends.numpy import run
 from ..network import Network
+from ..runtime.backends.numpy import run
 from .base import Learner, check_number
 from .layers import finish
 from .precision import precision_of

@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from ..arithmetic.directed import rounded_up
 from ..arithmetic.rounding import MARGIN
-from ..backends import prompts
 from ..network import Attention, Network
+from ..runtime.backends import prompts
 from .least_squares import REFINEMENTS, registers_for
 from .precision import Precision, precision_of
 from .prompt import REACH, Prompt
@@ -71,7 +71,7 @@ class Report:
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Distances and bounds against layers; saved if `path` is given."""
-        from ..plots import plot_convergence
+        from ..look.plots import plot_convergence
 
         return plot_convergence(self, path)
 

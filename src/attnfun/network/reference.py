@@ -1,7 +1,7 @@
 """What a network means: the formulas of `layers.py` in float64, as plainly as NumPy can say them.
 
 This is the yardstick for back ends and certificates, not the way to evaluate a million points: it builds
-the full matrix of weights. `backends/numpy.py` is the way to run.
+the full matrix of weights. `runtime/backends/numpy.py` is the way to run.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 from .lines import QUICK, Care, Search, representable
 from .singularities import survey
 from .tokens import Tokens

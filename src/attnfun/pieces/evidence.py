@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 
 Floats = npt.NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS, round_to
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 from .polish import Fit, Task, lawson
 from .potentials import Mesh
 from .rounding import levelled

@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import norm_up, sum_error
-from ..deadline import NEVER, Deadline
 from ..domain import Box
+from ..resources.deadline import NEVER, Deadline
 from ..targets import Target
 from ..targets.callables import Lipschitz
 from ..targets.regions import Points

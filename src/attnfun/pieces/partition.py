@@ -179,7 +179,7 @@ class Partition:
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """A matplotlib figure of the cells (2-D) or of the scores and their maximum (1-D); saved if `path` is given."""
-        from ..plots import plot_partition
+        from ..look.plots import plot_partition
 
         return plot_partition(self, path)
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import Format
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 from .least_squares import least_squares
 from .rounding import rounding_cost
 from .solve import Solution, solved

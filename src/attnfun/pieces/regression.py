@@ -19,7 +19,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 from .evidence import Metric, Model, polished
 from .tokens import Tokens
 

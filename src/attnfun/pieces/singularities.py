@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline
 from .potentials import HALVINGS, Mesh
 
 if TYPE_CHECKING:

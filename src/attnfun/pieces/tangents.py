@@ -27,10 +27,10 @@ import numpy.typing as npt
 from ..arithmetic import Interval
 from ..arithmetic.directed import with_room
 from ..arithmetic.jets import variables
-from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError, ToleranceNotMet
-from ..memory import UNLIMITED, Memory
+from ..resources.deadline import NEVER, Deadline
+from ..resources.memory import UNLIMITED, Memory
 from ..targets import Target, Unanswerable
 
 Floats = npt.NDArray[np.float64]

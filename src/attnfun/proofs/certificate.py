@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import one_of
 from ..arithmetic.directed import about_at_most, restated, sum_error
-from ..deadline import TIME_LIMIT, Deadline
 from ..errors import InputError, ProofFailed, TimeLimitReached
 from ..judge import NotCovered, Unreadable, Verdict, claim_of, judge
+from ..resources.deadline import TIME_LIMIT, Deadline
 from ..targets import Status
 from .claim import Claim
 from .proof import ALIKE, PARTS, Proof
@@ -116,7 +116,7 @@ class Certificate:
 
     @property
     def allowance(self) -> float:
-        """How much of the bound is set aside for fast evaluation (`attnfun.kernels`)."""
+        """How much of the bound is set aside for fast evaluation (`attnfun.runtime.kernels`)."""
         return self.parts.get("windows", 0.0)
 
     def allowing(self, allowance: float) -> Certificate:

@@ -17,11 +17,11 @@ import numpy as np
 from ..arguments import folder, function, instance
 from ..arithmetic import Interval
 from ..arithmetic.formats import FORMATS
-from ..deadline import NEVER, Deadline
 from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached
-from ..memory import UNLIMITED, Memory
 from ..network import Attention, Network
 from ..network.layers import tokens_read
+from ..resources.deadline import NEVER, Deadline
+from ..resources.memory import UNLIMITED, Memory
 from ..targets import SamplesTarget, Status, Target, Unanswerable
 from ..targets.base import BOUNDED
 from ..targets.samples import mean_over_rows
@@ -61,7 +61,7 @@ class Effort:
     memory: Memory = UNLIMITED
 
     def __post_init__(self) -> None:
-        instance("deadline", self.deadline, Deadline, "an attnfun.deadline.Deadline")
+        instance("deadline", self.deadline, Deadline, "an attnfun.resources.deadline.Deadline")
         function("progress", self.progress)
         instance("executor", self.executor, Executor, "a concurrent.futures.Executor")
         folder("checkpoint", self.checkpoint)

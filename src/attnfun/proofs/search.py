@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.norms import mean
-from ..backends.numpy import Prepared, run
-from ..deadline import NEVER, Deadline
 from ..domain import Box
-from ..executors import in_order
 from ..network import Network
 from ..network.storage import pack
+from ..resources.deadline import NEVER, Deadline
+from ..resources.executors import in_order
+from ..runtime.backends.numpy import Prepared, run
 from ..targets import Target
 
 Floats = npt.NDArray[np.float64]

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet
-from ..deadline import NEVER, Deadline
 from ..domain import Box
 from ..errors import InputError
+from ..resources.deadline import NEVER, Deadline
 
 if TYPE_CHECKING:
     from .circuits import Circuit

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ..arguments import made_folder
-from ..deadline import NEVER, Deadline
 from ..errors import InputError, TimeLimitReached
-from ..executors import TRIES, in_order
+from ..resources.deadline import NEVER, Deadline
+from ..resources.executors import TRIES, in_order
 from .base import Floats
 from .function_identity import NoIdentity, identity_of
 from .records import Records

@@ -12,7 +12,7 @@
     scoring    how right a method's claims are
     baselines  three plain methods
 
-The residual stream itself is `backends/residual.py`.
+The residual stream itself is `runtime/backends/residual.py`.
 """
 
 from .disguise import DISGUISES, disguise

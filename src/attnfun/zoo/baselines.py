@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.residual import Edit
+from ..runtime.backends.residual import Edit
 from .answers import Answers
 from .scoring import HALF
 from .specimen import Specimen

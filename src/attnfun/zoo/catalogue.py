@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compiled import Compiled
+from ..compiler import compile
 from ..domain import Box
 from ..errors import InputError
-from ..pipeline import compile
 from ..targets import MaxAffine, TruncatedLinear
 from .specimen import Specimen, specimen
 

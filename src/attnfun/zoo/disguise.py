@@ -26,9 +26,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import one_of, whole_number
-from ..backends.lens import FAR
-from ..backends.residual import Block
 from ..errors import InputError, shown
+from ..runtime.backends.lens import FAR
+from ..runtime.backends.residual import Block
 from .specimen import Specimen
 from .truth import IDLE, Head, Truth
 

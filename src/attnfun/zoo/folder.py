@@ -24,10 +24,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from .. import backends
 from .._version import __version__
 from ..compiled import Compiled
 from ..errors import FileFormatError, InputError
+from ..runtime import backends
 from .answers import Answers
 from .catalogue import CATALOGUE, chosen, made
 from .disguise import MEASURED, disguise

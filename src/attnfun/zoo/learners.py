@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.lens import residual_of
-from ..backends.residual import ENTRY, Residual
 from ..incontext import convex, least_squares
 from ..incontext.glm import GradientDescent
 from ..incontext.linear import Ridge
 from ..incontext.prompt import columns
 from ..incontext.registers import Registers
 from ..network import Affine, Network
+from ..runtime.backends.lens import residual_of
+from ..runtime.backends.residual import ENTRY, Residual
 from .programs import Program, Register, Settings, output_names
 from .sites import Site
 from .specimen import Specimen

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.residual import ENTRY, Residual
 from ..constructions.circuit import levels
 from ..network import Affine, Attention, Network
 from ..network.reference import apply
+from ..runtime.backends.residual import ENTRY, Residual
 from .programs import LookUp, Steps
 
 Floats = npt.NDArray[np.float64]

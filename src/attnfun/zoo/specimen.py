@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.lens import residual_of
-from ..backends.residual import Edit, Residual
 from ..compiled import Compiled
 from ..errors import InputError, shown
+from ..runtime.backends.lens import residual_of
+from ..runtime.backends.residual import Edit, Residual
 from ..targets import Unanswerable
 from .programs import LookUp, Program, Register, Steps
 from .sites import of_look_up, of_steps

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..backends.residual import Edit, Residual
 from ..errors import InputError
+from ..runtime.backends.residual import Edit, Residual
 from .programs import Program, Register
 from .sites import Site
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
 
-from ...deadline import NEVER, Deadline
-from ...memory import UNLIMITED, Memory
+from ...resources.deadline import NEVER, Deadline
+from ...resources.memory import UNLIMITED, Memory
 from ..claim import Claim
 from ..proof import Conclusion, Proof
 

@@ -9,8 +9,8 @@ is left is the cutting tree; the rule's conclusion, not this search, says what i
 `max(Y_lo - F_hi, F_lo - Y_hi)` at that centre, and this is also the error that a proof says it found.
 
 Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order
-(`executors.py`), so the tree is the same on one machine or many. The tree at the beginning of a round is kept in a
-checkpoint every so often, and whenever a search is interrupted or loses its workers; a search that goes on from there
+(`resources/executors.py`), so the tree is the same on one machine or many. The tree at the beginning of a round is
+kept in a checkpoint every so often, and whenever a search is interrupted or loses its workers; a search that goes on from there
 bounds the leaves again and ends in the same tree. (One that ran out of time keeps its tree too. The round cut short
 makes another order of boxes, so the bound may differ, but holds.)
 """
@@ -32,12 +32,12 @@ import numpy.typing as npt
 
 from ...arguments import made_folder
 from ...arithmetic import Interval
-from ...deadline import NEVER, Deadline
 from ...errors import FileFormatError, InputError, TimeLimitReached
-from ...executors import in_order
-from ...memory import UNLIMITED, Memory
 from ...network import Attention, Network
 from ...network.storage import read, write
+from ...resources.deadline import NEVER, Deadline
+from ...resources.executors import in_order
+from ...resources.memory import UNLIMITED, Memory
 from ...targets import Target, Unanswerable
 from ...targets.base import BOUNDED
 from ..boxes import Boxes

@@ -8,9 +8,9 @@ import numpy as np
 
 from ...arithmetic.directed import sum_error
 from ...arithmetic.forms import Forms
-from ...deadline import Deadline
 from ...network import Network
 from ...network.reference import run
+from ...resources.deadline import Deadline
 from ...targets import Unanswerable
 from ...targets.circuits import Circuit
 from ...targets.composites import OneVariable, cells

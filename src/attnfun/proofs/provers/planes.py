@@ -6,7 +6,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ...deadline import Deadline
+from ...resources.deadline import Deadline
 from ...targets import Unanswerable
 from ..claim import Claim
 from ..proof import Growing, Proof

@@ -14,7 +14,7 @@ from math import inf, isinf
 import numpy as np
 
 from ...arithmetic.directed import multiply
-from ...deadline import NEVER, Deadline
+from ...resources.deadline import NEVER, Deadline
 from ...targets import Unanswerable
 from ..claim import Claim
 from ..overflow import refuse_overflow

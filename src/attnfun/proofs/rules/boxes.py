@@ -28,11 +28,11 @@ from ...arithmetic.formats import round_to
 from ...arithmetic.jets import variables
 from ...arithmetic.norms import norms_on_boxes, together
 from ...arithmetic.rounding import OWN
-from ...deadline import NEVER, Deadline
 from ...domain import Box
 from ...errors import TimeLimitReached
-from ...executors import in_order, resident
 from ...network import Network
+from ...resources.deadline import NEVER, Deadline
+from ...resources.executors import in_order, resident
 from ...targets import Expression, Target, Unanswerable
 from ..boxes import Boxes
 from ..enclosure import Encloser

@@ -35,8 +35,8 @@ from ...arithmetic.directed import rounded_up
 from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms
 from ...arithmetic.rounding import OWN, linear_error, with_sum
-from ...deadline import NEVER, Deadline
 from ...network import Attention, Network
+from ...resources.deadline import NEVER, Deadline
 from ...targets import Target, Unanswerable
 from ...targets.circuits import Circuit, Unit
 from ...targets.composites import Composite, OneVariable

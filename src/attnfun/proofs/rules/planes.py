@@ -25,8 +25,8 @@ import numpy.typing as npt
 from ...arithmetic import Interval, directed
 from ...arithmetic.directed import LIBRARY_ULPS, SMALLEST, rounded_up, sum_error
 from ...arithmetic.jets import variables
-from ...deadline import NEVER, Deadline
 from ...network import Affine, Attention, Network
+from ...resources.deadline import NEVER, Deadline
 from ...targets import MaxAffine, Target, Unanswerable
 from ..claim import Claim
 from ..proof import Conclusion, Cover, Integers, Proof

@@ -1,0 +1,1 @@
+"""LOOK: the numbers behind pictures (`views`), pictures (`plots`), pages (`report`, `lab`)."""

@@ -1,0 +1,161 @@
+"""The page itself, in gradio: fields, buttons and sliders on one side, what the worker replies on the other."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import gradio as gr
+import plotly.graph_objects as go
+from gradio import themes
+
+from ...arithmetic.formats import DTYPES
+from ...errors import AttnfunError
+from . import requests
+from .gallery import GALLERY
+from .worker import Worker
+
+THEME = themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+CSS = """
+.gradio-container { max-width: 70rem !important; }
+#said p { font-size: 1.1rem; margin: 0; }
+#summary textarea { font-family: ui-monospace, monospace; }
+"""
+EXAMPLES = {example.name: example for example in GALLERY}
+
+Update = Any
+
+
+def build(worker: Worker, folder: str) -> gr.Blocks:
+    """All tabs; results go to folders of their own below `folder`."""
+    with gr.Blocks(title="attnfun lab", analytics_enabled=False, delete_cache=(600, 3600)) as page:
+        gr.Markdown("# attnfun lab\nName a function and a tolerance; get an attention network and a proof.")
+        formula, domain = _compile_tab(worker, folder)
+        _trade_tab(worker, formula, domain)
+        _ridge_tab(worker)
+    return page
+
+
+def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
+    first = GALLERY[0]
+    with gr.Tab("Compile"):
+        example = gr.Dropdown(list(EXAMPLES), value=first.name, label="Gallery")
+        formula = gr.Textbox(first.formula, label="Formula", max_lines=4)
+        with gr.Row():
+            domain = gr.Textbox(first.domain, label="Domain", info="As x=-1:1 y=0:2")
+            eps = gr.Textbox(first.eps, label="Tolerance eps", info="As 1e-3")
+            norms, info = list(requests.NORMS), "inf: at every point; p: in L_p"
+            norm = gr.Dropdown(norms, value=first.norm, label="Norm", info=info)
+        with gr.Row():
+            dtype = gr.Dropdown(list(DTYPES), value="float64", label="Arithmetic")
+            construction = gr.Dropdown(list(requests.CONSTRUCTIONS), value="auto", label="Construction")
+        button = gr.Button("Compile", variant="primary")
+        said = gr.HTML(elem_id="said")
+        with gr.Row():
+            values = gr.Plot(label="Network and target", elem_id="values")
+            error = gr.Plot(label="Error under its bound", elem_id="error")
+        picture = gr.Image(label="Values, error, cells and weights", type="filepath", buttons=[])
+        files = gr.File(label="Downloads", file_count="multiple", interactive=False)
+        summary = gr.Textbox(label="Summary and certificate", lines=12, max_lines=30, elem_id="summary")
+
+    def fill(name: str) -> tuple[str, ...]:
+        chosen = EXAMPLES[name]
+        return chosen.formula, chosen.domain, chosen.eps, chosen.norm, chosen.construction
+
+    def run(formula: str, domain: str, eps: str, norm: str, dtype: str, construction: str) -> tuple[Update, ...]:
+        try:
+            reply = requests.compiled(worker, folder, formula, domain, eps, norm, dtype, construction)
+        except AttnfunError as failure:
+            return _wrong(failure), None, None, None, None, ""
+        figures = reply["figures"]
+        return (
+            _right(reply["headline"]),
+            _drawn(figures["values"]),
+            _drawn(figures["error"]),
+            reply["picture"],
+            reply["files"],
+            reply["summary"],
+        )
+
+    example.change(fill, example, [formula, domain, eps, norm, construction], show_progress="hidden")
+    button.click(run, [formula, domain, eps, norm, dtype, construction], [said, values, error, picture, files, summary])
+    return formula, domain
+
+
+def _trade_tab(worker: Worker, formula: gr.Textbox, domain: gr.Textbox) -> None:
+    """Tokens and temperature of one head for the formula of the first tab."""
+    with gr.Tab("Tokens and temperature") as tab:
+        gr.Markdown(
+            "One head of the paper, for the formula on the first tab. Cold heads look one value up: steps. Warm heads "
+            "blur. Errors here are measured, not proved."
+        )
+        with gr.Row():
+            tokens = gr.Slider(*requests.TOKENS, value=30, step=1, label="Memory tokens")
+            warmth = gr.Slider(*requests.WARMTH, value=0, step=0.05, label="Temperature, as a power of ten")
+        said = gr.HTML()
+        with gr.Row():
+            values = gr.Plot(label="Network and target at this temperature", elem_id="warmed")
+            trade = gr.Plot(label="Error against temperature", elem_id="trade")
+
+    def run(formula: str, domain: str, tokens: float, warmth: float) -> tuple[Update, ...]:
+        try:
+            reply = requests.warmed(worker, formula, domain, tokens, warmth)
+        except AttnfunError as failure:
+            return _wrong(failure), None, None
+        figures = reply["figures"]
+        line = f"{reply['tokens']} tokens at temperature {10.0**warmth:.3g}: largest error met {reply['met']:.4g}"
+        return _right(line), _drawn(figures["values"]), _drawn(figures["trade"])
+
+    gr.on(
+        [tab.select, tokens.change, warmth.change],
+        run,
+        [formula, domain, tokens, warmth],
+        [said, values, trade],
+        show_progress="hidden",
+        trigger_mode="always_last",
+    )
+
+
+def _ridge_tab(worker: Worker) -> None:
+    """Ridge regression by a fixed network from the examples in its prompt."""
+    with gr.Tab("Ridge regression in context") as tab:
+        gr.Markdown("A fixed attention network reads examples of the diabetes data and puts out coefficients.")
+        with gr.Row():
+            strength = gr.Slider(*requests.STRENGTH, value=-1, step=0.25, label="Penalty alpha, as a power of ten")
+            rows = gr.Slider(*requests.ROWS, value=100, step=20, label="Examples in the prompt")
+        said = gr.HTML()
+        with gr.Row():
+            coefficients = gr.Plot(label="Coefficients", elem_id="coefficients")
+            convergence = gr.Plot(label="Convergence by layer")
+
+    def run(strength: float, rows: float) -> tuple[Update, ...]:
+        try:
+            reply = requests.ridge(worker, strength, rows)
+        except AttnfunError as failure:
+            return _wrong(failure), None, None
+        figures = reply["figures"]
+        line = f"{reply['layers']} attention layers, {reply['difference']:.2g} from scikit-learn (relative)"
+        return _right(line), _drawn(figures["coefficients"]), _drawn(figures["convergence"])
+
+    gr.on(
+        [tab.select, strength.change, rows.change],
+        run,
+        [strength, rows],
+        [said, coefficients, convergence],
+        show_progress="hidden",
+        trigger_mode="always_last",
+    )
+
+
+def _drawn(figure: dict[str, Any]) -> go.Figure:
+    """A figure of the worker's, with room for gradio's label."""
+    return go.Figure(figure).update_layout(template="none", margin_t=72)
+
+
+def _right(line: str) -> str:
+    return f'<p role="status">{escape(line)}</p>'
+
+
+def _wrong(failure: AttnfunError) -> str:
+    """The API's own message, as text."""
+    return f'<p role="alert">error: {escape(str(failure))}</p>'

@@ -1,0 +1,133 @@
+"""The work of the lab, done by its worker process: arguments and replies are plain JSON, results are files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import attnfun as af
+
+from ...domain import read_box
+from ...resources.deadline import TIME_LIMIT
+from ..report.code import python_code
+from ..report.figures import figure, function_figures, numbers
+from ..views import Window, look
+from ..views.temperature import at_temperature
+
+LINE, MAP = 401, 41
+"""Points along a line and along each side of a plane at which the error of a warmed network is measured."""
+TEMPERATURES = np.geomspace(0.1, 10.0, 21)
+
+
+def compiled(folder: str, formula: str, domain: str, eps: float, budget: int, **keywords: Any) -> dict[str, Any]:
+    """Compile, and write network, pictures, report and program into the folder."""
+    place, file = Path(folder), Path(folder) / "network.safetensors"
+    net = af.compile(formula, read_box(domain), eps, budget=budget, **keywords)
+    net.save(file)
+    net.report(place / "report.html")
+    net.plot(place / "picture.png")
+    (place / "reproduce.py").write_text(python_code(net, file.name))
+    files = [str(file), str(place / "report.html"), str(place / "reproduce.py")]
+    try:
+        net.to_onnx(place / "network.onnx")
+        files.append(str(place / "network.onnx"))
+    except af.MissingExtra:
+        pass  # one file less
+    return {
+        "headline": net.certificate.headline,
+        "status": net.certificate.status.value,
+        "summary": f"{net.summary()}\n\n{net.certificate}",
+        "figures": function_figures(look(net)),
+        "picture": str(place / "picture.png"),
+        "files": files,
+    }
+
+
+def warmed(
+    formula: str, domain: str, tokens: int, temperature: float, time_limit: float = TIME_LIMIT
+) -> dict[str, Any]:
+    """One head with so many tokens at this temperature, and its error at others. Measured, not proved."""
+    net = _head(formula, domain, tokens, time_limit)
+    errors = [_error(net, value) for value in TEMPERATURES]
+    here = _error(net, temperature)
+    curve = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": numbers(TEMPERATURES),
+        "y": numbers(errors),
+        "name": "head",
+    }
+    spot = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [temperature],
+        "y": [here],
+        "name": "now",
+        "marker": {"size": 14},
+    }
+    trade = figure([curve, spot], "temperature", "largest error met")
+    trade["layout"]["xaxis"]["type"] = trade["layout"]["yaxis"]["type"] = "log"
+    values = function_figures(look(_at(net, temperature)))["values"]
+    return {"figures": {"values": values, "trade": trade}, "met": here, "tokens": net.network.tokens}
+
+
+def ridge(alpha: float, rows: int) -> dict[str, Any]:
+    """Ridge regression in context on the first rows of the diabetes data, beside scikit-learn's."""
+    from sklearn.datasets import load_diabetes
+    from sklearn.linear_model import Ridge
+
+    data: Any = load_diabetes()
+    X, y = data.data[:rows], data.target[:rows]
+    ours, theirs = af.incontext.Ridge(alpha=alpha).fit(X, y), Ridge(alpha=alpha).fit(X, y)
+    places = [f"feature {k}" for k in range(X.shape[1])]
+    bars = [
+        {"type": "bar", "x": places, "y": numbers(model.coef_), "name": name}
+        for name, model in (("attention", ours), ("scikit-learn", theirs))
+    ]
+    steps = [iterate for iterate in ours.report().iterates if iterate.register == "w"]
+    layers = [iterate.layer for iterate in steps]
+    lines = [
+        {"type": "scatter", "x": layers, "y": numbers([getattr(i, kind) / i.size for i in steps]), "name": kind}
+        for kind in ("distance", "bound")
+    ]
+    convergence = figure(lines, "attention layer", "relative distance from the exact iterate")
+    convergence["layout"]["yaxis"]["type"] = "log"
+    return {
+        "figures": {"coefficients": figure(bars, "", "coefficient"), "convergence": convergence},
+        "difference": float(np.abs(ours.coef_ - theirs.coef_).max() / np.abs(theirs.coef_).max()),
+        "layers": len(ours.network().attention),
+    }
+
+
+TASKS = {"compiled": compiled, "warmed": warmed, "ridge": ridge}
+
+
+@lru_cache(maxsize=8)
+def _head(formula: str, domain: str, tokens: int, time_limit: float) -> af.Compiled:
+    """The paper's head with this many tokens, at temperature 1."""
+    return af.compile(
+        formula,
+        read_box(domain),
+        construction="cross",
+        options={"tokens": tokens},
+        proof=False,
+        time_limit=time_limit,
+    )
+
+
+def _at(net: af.Compiled, temperature: float) -> af.Compiled:
+    return replace(net, network=at_temperature(net.network, temperature))
+
+
+def _error(net: af.Compiled, temperature: float) -> float:
+    """The largest error at points of a line, of a plane, or at random ones."""
+    window: Window = look(_at(net, temperature))
+    size = window.domain.size
+    if size > 2:
+        found, truth = window.values(window.domain.sample(MAP**2, np.random.default_rng(0)))
+        return float(np.abs(found - truth).max()) if truth is not None else float("nan")
+    return float(np.nanmax(window.slice(tuple(range(size)), LINE if size == 1 else MAP).error))

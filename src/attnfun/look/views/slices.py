@@ -1,0 +1,175 @@
+"""A network and its target along lines and planes through a point of the domain.
+
+>>> import attnfun as af
+>>> net = af.compile("x*y + z", domain={"x": (0, 1), "y": (0, 1), "z": (0, 1)}, eps=0.1)
+>>> window = look(net)
+>>> window.point.tolist(), [line.names for line in lines(window, most=2)]
+([0.5, 0.5, 0.5], [('z',), ('x',)])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import isinf, prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arguments import whole_number
+from ...domain import Box
+from ...errors import InputError
+from ...targets import Status
+from ...targets.regions import Points
+
+if TYPE_CHECKING:
+    from ...compiled import Compiled
+
+Floats = npt.NDArray[np.float64]
+
+COARSE, PROBED = 5, 64
+"""Points of a line that only asks how much a network varies along it; axes that are asked about, the first ones."""
+TRIES = 512
+"""Points among which that of a region is chosen which is nearest to the centre of its box."""
+
+
+@dataclass(frozen=True, eq=False)
+class Window:
+    """A network as looked at: one of its outputs, from one point of its domain."""
+
+    net: Compiled
+    point: Floats  # (D,)
+    output: int = 0
+    seen: dict[tuple[str, bytes], Floats] = field(default_factory=dict, repr=False)
+    """All outputs at rows that were asked for, so that no panel and no output asks twice."""
+
+    def of_output(self, output: int) -> Window:
+        """The same window on another output."""
+        return replace(self, output=output)
+
+    @property
+    def domain(self) -> Box:
+        """Of the network."""
+        return self.net.domain
+
+    @cached_property
+    def has_target(self) -> bool:
+        """Can the target be asked? Black boxes with a declared constant are not called for a picture."""
+        target = self.net.certificate.claim.target
+        return target is not None and target.evaluable and target.status is not Status.CONDITIONAL
+
+    def values(self, rows: Floats) -> tuple[Floats, Floats | None]:
+        """Network and, where it can be asked, target: rows (B, D) -> (B,). NaN outside the domain."""
+        found, target = self.network_values(rows), self.net.certificate.claim.target
+        if target is None or not self.has_target:
+            return found, None
+        return found, self._once("target", rows, target.values)
+
+    def network_values(self, rows: Floats) -> Floats:
+        """Of the network alone: rows (B, D) -> (B,). NaN outside the domain."""
+        return self._once("network", rows, lambda some: self.net(self.domain.unflatten(some), outside="allow"))
+
+    def _once(self, kind: str, rows: Floats, function: Callable[[Floats], Floats]) -> Floats:
+        """The output looked at, where rows are in the domain; all outputs are kept."""
+        key = kind, rows.tobytes()
+        if key not in self.seen:
+            inside = self.domain.contains(rows)
+            outputs = np.full((len(rows), prod(self.net.output_shape)), np.nan)
+            outputs[inside] = np.reshape(function(rows[inside]), (int(inside.sum()), outputs.shape[1]))
+            self.seen[key] = outputs
+        return self.seen[key][:, self.output]
+
+    def slice(self, axes: tuple[int, ...], points: int) -> Slice:
+        """The line (one axis) or plane (two) through the point, `points` along each axis."""
+        low, high = self.domain.lo.ravel(), self.domain.hi.ravel()
+        ticks = tuple(np.linspace(low[axis], high[axis], points) for axis in axes)
+        rows = np.tile(self.point, (points ** len(axes), 1))  # (B, D)
+        for axis, mesh in zip(axes, np.meshgrid(*ticks, indexing="ij"), strict=True):
+            rows[:, axis] = mesh.ravel()
+        found, truth = self.values(rows)
+        return Slice(axes, tuple(self.domain.axes[axis] for axis in axes), ticks, found, truth)
+
+    @property
+    def cloud(self) -> Floats | None:
+        """The points (S, D) of a domain that is a cloud; None for others."""
+        return self.domain.points if isinstance(self.domain, Points) else None
+
+    @property
+    def bounded_everywhere(self) -> bool:
+        """Does the bound speak of every point, as it does in the sup norm? An L_p bound speaks of the whole."""
+        return isinf(self.net.certificate.norm)
+
+    @property
+    def word(self) -> str:
+        """What to call the bound: an estimate is never called one."""
+        status = self.net.certificate.status
+        return "estimate" if status is Status.ESTIMATED else f"bound ({status.value})"
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Values along axes; arrays are (P,) for a line and (P * P,), first axis first, for a plane."""
+
+    axes: tuple[int, ...]
+    names: tuple[str, ...]
+    ticks: tuple[Floats, ...]
+    network: Floats
+    target: Floats | None
+
+    @property
+    def error(self) -> Floats:
+        """|target - network|; NaN where the target cannot be asked."""
+        return np.abs(self.network - (np.nan if self.target is None else self.target))
+
+    def as_map(self, numbers: Floats) -> Floats:
+        """Numbers of a plane as an image, (second axis, first axis)."""
+        return numbers.reshape(len(self.ticks[0]), len(self.ticks[1])).T
+
+    def growing_error(self, p: float) -> Floats:
+        """The L_p error from the lower end of a line up to each of its points, by the trapezoidal rule, (P,)."""
+        error = np.nan_to_num(self.error)
+        most, length = float(error.max()) or 1.0, float(self.ticks[0][-1] - self.ticks[0][0])
+        shares = (error / most) ** p
+        steps = np.diff(self.ticks[0]) / length * (shares[1:] + shares[:-1]) / 2
+        return np.append(0.0, np.cumsum(steps)) ** (1 / p) * most * length ** (1 / p)
+
+
+def look(net: Compiled, at: npt.ArrayLike | None = None, output: int = 0) -> Window:
+    """The window of a network at a point of its domain, by default at the centre or what is nearest to it."""
+    outputs = prod(net.output_shape)
+    output = whole_number("output", output, 0, outputs - 1)
+    if at is None:
+        return Window(net, _central(net.domain), output)
+    rows, lead = net.domain.flatten(at)
+    if lead or len(rows) != 1:
+        raise InputError("at must be one point of the domain", got=f"{len(rows)} points")
+    return Window(net, net.domain.admit(rows, "raise")[0], output)
+
+
+def lines(window: Window, most: int, points: int = 201) -> list[Slice]:
+    """The lines through the point along which the network varies most, the first one most."""
+    return [window.slice((axis,), points) for axis in leading_axes(window)[:most]]
+
+
+def leading_axes(window: Window) -> list[int]:
+    """The first PROBED axes, ordered by how much the network varies along them. Cost: COARSE evaluations an axis."""
+    size, (low, high) = window.domain.size, (window.domain.lo.ravel(), window.domain.hi.ravel())
+    axes = np.arange(min(size, PROBED))
+    rows = np.tile(window.point, (len(axes), COARSE, 1))  # (A, C, D)
+    rows[axes, :, axes] = np.linspace(low, high, COARSE, axis=1)[axes]
+    found = window.network_values(rows.reshape(-1, size)).reshape(len(axes), COARSE)
+    known = np.where(np.isnan(found), window.network_values(window.point[None]), found)
+    spread = np.ptp(known, axis=1).round(9)  # (A,)
+    return np.argsort(-spread, kind="stable").tolist()
+
+
+def _central(domain: Box) -> Floats:
+    """The centre, or the point of the domain found nearest to it."""
+    middle = (domain.lo.ravel() + domain.hi.ravel()) / 2
+    if domain.contains(middle[None])[0]:
+        return middle
+    some = domain.points if isinstance(domain, Points) else domain.sample(TRIES, np.random.default_rng(0))
+    scale = (domain.hi - domain.lo).ravel()
+    return some[np.argmin((((some - middle) / scale) ** 2).sum(axis=1))]

@@ -1,0 +1,1 @@
+"""What work may take: time (`deadline`), memory and workers (`executors`)."""

@@ -1,0 +1,78 @@
+"""One deadline for a whole piece of work: made once from a time limit and handed to every stage, never looked up.
+
+Loops read it between steps whose cost is bounded. What it does not interrupt: a running call of the user's own
+function, and the first compilation of kernels on a machine.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import inf
+
+from ..arguments import as_float
+from ..errors import InputError, TimeLimitReached, shown
+
+TIME_LIMIT = 60.0
+"""Seconds that compiling, or proving again, may take unless said otherwise."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """A moment on a clock by which work must be over. The clock is given to it, so that tests need not wait.
+
+    >>> from itertools import count
+    >>> deadline = Deadline.after(3.0, clock=count().__next__)  # made at 0; each reading is a second later
+    >>> deadline.left, deadline.over, deadline.over, deadline.over
+    (2.0, False, False, True)
+    """
+
+    limit: float = inf
+    """The seconds that were allowed, for messages."""
+    end: float = inf
+    """The reading of the clock that ends the work."""
+    clock: Callable[[], float] = time.monotonic
+
+    @classmethod
+    def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
+        """So many seconds from now."""
+        return cls(seconds, inf if seconds == inf else clock() + seconds, clock)
+
+    @classmethod
+    def of(cls, time_limit: float | Deadline) -> Deadline:
+        """What users give: seconds from now, or a deadline that several calls share."""
+        if isinstance(time_limit, Deadline):
+            return time_limit
+        seconds = as_float(time_limit)
+        if not seconds > 0:
+            raise InputError(
+                "time_limit must be a number of seconds > 0", got=shown(time_limit), remedy="Pass time_limit=60, say."
+            )
+        return cls.after(seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 when it is over."""
+        return inf if self.end == inf else max(self.end - self.clock(), 0.0)
+
+    @property
+    def over(self) -> bool:
+        """Has the moment passed?"""
+        return self.end < inf and self.clock() > self.end
+
+    def share(self, fraction: float) -> Deadline:
+        """A sooner deadline, after this fraction of the time that is left.
+
+        What is found under a share depends on how fast the machine is, even before the whole time is over.
+        """
+        return self if self.end == inf else replace(self, end=self.clock() + fraction * self.left)
+
+    def check(self, work: str) -> None:
+        """Raise TimeLimitReached if it is over; `work` says what was going on."""
+        if self.over:
+            raise TimeLimitReached(work, self.limit)
+
+
+NEVER = Deadline()
+"""No limit."""

@@ -1,0 +1,187 @@
+"""Evaluation in NumPy, in the arithmetic the network is deployed in.
+
+Queries go through in blocks, so memory is bounded whatever the batch. Every step is an elementwise
+operation or a sum along one row, never a matrix product whose rounding depends on the number of rows:
+`run(network, X)[i]` equals `run(network, X[i : i + 1])[0]` to the last bit.
+"""
+
+from __future__ import annotations
+
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...arithmetic.formats import held_in, round_to
+from ...network import Affine, Attention, Network, Softmax
+from ...network.layers import Layer, tokens_read
+from . import prompts
+
+Array = npt.NDArray[Any]
+
+BLOCK = 2**17
+"""Numbers in the largest temporary array: it should fit the second-level cache."""
+
+
+def run(network: Network, X: Array) -> Array:
+    """Evaluate on sequences, (B, n, d) -> (B, n', d'). Cost O(B n N), memory O(BLOCK)."""
+    if network.length is None:
+        return prompts.run(network.dense(), X)
+    return Prepared(network)(X)
+
+
+class Prepared:
+    """A network whose memory is projected once, for many batches."""
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.dtype = network.dense(), held_in(network.dtype)
+        self.block = max(1, BLOCK // _largest(self.network))
+        """Sequences evaluated at a time."""
+        self.layers = [
+            (layer, {**prepare(layer, self.dtype), "asking": asking}) for layer, asking in asking_tokens(self.network)
+        ]
+
+    def __call__(self, X: Array) -> Array:
+        """(B, n, d) -> (B, n', d')."""
+        X = round_to(X, self.network.dtype).astype(self.dtype)
+        out = np.empty((len(X), *self.network.shape_out), dtype=self.dtype)  # (B, n', d')
+        for start in range(0, len(X), self.block):
+            block = X[start : start + self.block]
+            for layer, weights in self.layers:
+                block = apply(layer, block, weights)
+            out[start : start + self.block] = block
+        return out
+
+
+def asking_tokens(network: Network) -> list[tuple[Layer, Array]]:
+    """Each layer with the tokens that the next one reads: nobody needs what the others ask for."""
+    length, layers = network.rows, []
+    for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
+        length = layer.length_out(length)
+        layers.append((layer, np.flatnonzero(tokens_read(after, length))))
+    return layers
+
+
+def _largest(network: Network) -> int:
+    """Numbers that one sequence needs at a time: features of its tokens, or scores of its queries in one head."""
+    length, most = network.rows, network.rows * network.width_in
+    for layer, asking in asking_tokens(network):
+        if isinstance(layer, Attention):
+            keys = len(layer.memory) + layer.attends_data * length
+            most = max(most, len(asking) * keys, length * layer.heads * max(layer.query.shape[2], layer.value.shape[2]))
+        length = layer.length_out(length)
+        most = max(most, length * layer.width_out)
+    return most
+
+
+def prepare(layer: object, dtype: str) -> dict[str, Array]:
+    """The layer's weights in the deployed dtype; for attention also the memory's keys and values."""
+    weights = {name: value.astype(dtype) for name, value in vars(layer).items() if isinstance(value, np.ndarray)}
+    if isinstance(layer, Attention):
+        memory = weights["memory"]
+        heads = range(layer.heads)
+        weights["keys"] = np.stack([project(memory, weights["key"][h], weights["key_bias"][h]) for h in heads])
+        weights["values"] = np.stack([project(memory, weights["value"][h], weights["value_bias"][h]) for h in heads])
+    return weights
+
+
+@singledispatch
+def apply(layer: object, X: Array, weights: dict[str, Array]) -> Array:
+    """One layer on a block of sequences (b, n, d)."""
+    raise TypeError(f"no NumPy back end for {type(layer).__name__}")
+
+
+@apply.register
+def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
+    right, constant = weights["right"], weights["constant"]
+    if layer.left is None:
+        return project(X, right[0], constant[0])
+    out = np.zeros((len(X), *constant.shape), dtype=X.dtype) + constant  # (b, N, m)
+    for left, matrix in zip(weights["left"], right, strict=True):
+        rows, tokens = np.flatnonzero(left.any(axis=1)), np.flatnonzero(left.any(axis=0))  # many are zero
+        columns = np.flatnonzero(matrix.any(axis=0))
+        moved = project(np.swapaxes(X[:, tokens], 1, 2), left[np.ix_(rows, tokens)].T)  # (b, d, rows)
+        out[:, rows[:, None], columns] += project(np.swapaxes(moved, 1, 2), matrix[:, columns])  # (b, rows, columns)
+    return out
+
+
+@apply.register
+def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
+    some = weights.get("asking")
+    asking = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
+    out = np.zeros((*asking.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
+    queries = _by_head(asking, weights["query"], weights["query_bias"])  # (b, a, H, k)
+    data = [_by_head(X, weights[name], weights[f"{name}_bias"]) for name in ("key", "value") if layer.attends_data]
+    for head in range(layer.heads):
+        q = queries[:, :, head]  # (b, a, k)
+        scores = [score(q, weights["keys"][head][None, None])]  # (b, a, M)
+        columns = [weights["values"][head][None, None]]  # (1, 1, M, v)
+        if data:  # (b, n, H, k), (b, n, H, v)
+            scores.append(score(q, data[0][:, None, :, head]))  # (b, a, n)
+            columns.append(data[1][:, None, :, head])  # (b, 1, n, v)
+        out += project(_mix(scores, columns), weights["output"][head])
+    out += weights["output_bias"]
+    out = asking + out if layer.residual else out
+    if asking is X:
+        return out
+    whole = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
+    whole[:, some] = out
+    return whole
+
+
+@apply.register
+def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
+    unnormalised = np.exp(X - X.max(axis=-1, keepdims=True))
+    return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
+
+
+def _by_head(X: Array, weight: Array, bias: Array) -> Array:
+    """`X weight + bias` for all heads at once, each sum as if alone; (b, n, d), (H, d, k), (H, k) -> (b, n, H, k)."""
+    heads, features, width = weight.shape
+    flat = project(X, weight.transpose(1, 0, 2).reshape(features, heads * width), bias.ravel())
+    return flat.reshape(*X.shape[:-1], heads, width)
+
+
+def project(X: Array, weight: Array, bias: Array | None = None) -> Array:
+    """`X weight + bias` over the last axis, one input feature at a time; (..., d) -> (..., m).
+
+    Most weights of most maps are zero: then one nonzero weight at a time is faster, and the sums are the same.
+    """
+    rows, columns = np.nonzero(weight)
+    if len(rows) > 2 * weight.shape[1]:
+        out = np.zeros((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
+        for feature in np.flatnonzero(weight.any(axis=1)):
+            out += X[..., feature, None] * weight[feature]
+        return out if bias is None else out + bias
+    sums: list[Array | None] = [None] * weight.shape[1]
+    for feature, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        product, before = X[..., feature] * weight[feature, column], sums[column]
+        sums[column] = product if before is None else before + product
+    out = np.empty((*X.shape[:-1], weight.shape[1]), dtype=X.dtype)
+    for column, total in enumerate(sums):
+        constant = 0 if bias is None else bias[column]
+        out[..., column] = constant if total is None else total if constant == 0 else total + constant
+    return out
+
+
+def score(q: Array, keys: Array) -> Array:
+    """Scores of queries (b, n, k) against keys (., ., T, k), one feature at a time; (b, n, T)."""
+    scores = q[..., 0, None] * keys[..., 0]
+    for feature in range(1, q.shape[-1]):
+        scores += q[..., feature, None] * keys[..., feature]
+    return scores
+
+
+def _mix(scores: list[Array], values: list[Array]) -> Array:
+    """Softmax over all keys of all groups, applied to their values; (b, n, v)."""
+    scores = [group for group in scores if group.shape[-1] > 0]
+    values = [group for group in values if group.shape[-2] > 0]
+    top = np.maximum.reduce([group.max(axis=-1) for group in scores])[..., None]  # (b, n, 1)
+    weights = [np.exp(group - top) for group in scores]
+    mass = sum(group.sum(axis=-1) for group in weights)  # (b, n)
+    width = values[0].shape[-1]
+    sums = [
+        sum((w * v[..., column]).sum(axis=-1) for w, v in zip(weights, values, strict=True)) for column in range(width)
+    ]
+    return np.stack([total / mass for total in sums], axis=-1)  # (b, n, v)

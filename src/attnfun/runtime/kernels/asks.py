@@ -1,0 +1,94 @@
+"""Who asks what: each layer of a network with its weights in the deployed dtype, and its heads with their banks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...domain import Box
+from ...network import Attention, FactoredAttention, Network
+from ...network.layers import Layer
+from ..backends import numpy as plain
+from .allowance import rooms
+from .banks import Bank, Tokens
+from .features import Features, linear
+from .recognition import factored, recognised
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Tokens that ask one head with the same constants: their bank, and which query features they bring along."""
+
+    head: int
+    asking: Integers  # positions of tokens
+    features: Integers  # query features that vary
+    bank: Bank
+
+    def queries(self, q: Array) -> Floats:
+        """The features that vary, for a bank: (b, a, k) -> (b a, r)."""
+        count = q.shape[0] * q.shape[1]
+        return np.ascontiguousarray(q[..., self.features].reshape(count, len(self.features)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A layer with its weights in the deployed dtype, and its banks where it has memory."""
+
+    layer: Layer
+    weights: dict[str, Array]
+    asks: tuple[Ask, ...]
+
+
+def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Iterator[Step]:
+    """The layers, one by one; errors up to `allowance` may be made to save work."""
+    low, high = (end.reshape(network.shape_in) for end in (domain.lo, domain.hi))
+    known = Features(np.ones(network.shape_in, dtype=bool), low, high)
+    sample = np.zeros((1, *network.shape_in), dtype=dtype)  # constant features are the same for every input
+    for (layer, asking), room in zip(plain.asking_tokens(network), rooms(network, allowance), strict=True):
+        if isinstance(layer, FactoredAttention):
+            yield _factored_step(layer, asking, known, float(room[0]), dtype)
+            sample = np.zeros((1, sample.shape[1], layer.width_out), dtype=dtype)  # nothing behind it is constant
+        else:
+            weights = {**plain.prepare(layer, dtype), "asking": asking}
+            asks = tuple(_asks(layer, weights, asking, known, sample, room)) if isinstance(layer, Attention) else ()
+            yield Step(layer, weights, asks)
+            sample = plain.apply(layer, sample, weights)
+        known = known.after(layer)
+
+
+def _factored_step(layer: FactoredAttention, asking: Integers, known: Features, room: float, dtype: str) -> Step:
+    names = "query", "query_bias", "output", "output_bias"
+    weights = {**{name: getattr(layer, name).astype(dtype) for name in names}, "asking": asking}
+    queries = linear(known, layer.query[0], layer.query_bias[0])
+    reach = np.maximum(np.abs(queries.low), np.abs(queries.high)).max(axis=0)
+    bank = factored(layer.axes(layer.slopes), layer.axes(layer.offsets), layer.values, room, reach)
+    return Step(layer, weights, (Ask(0, asking, np.arange(len(layer.sizes)), bank),))
+
+
+def _asks(
+    layer: Attention, weights: dict[str, Array], asking: Integers, known: Features, sample: Array, room: Array
+) -> Iterator[Ask]:
+    """Banks of all heads, one for all tokens whose constant query features agree."""
+    if len(layer.memory) == 0:
+        return
+    for head in range(layer.heads):
+        queries = linear(known, layer.query[head], layer.query_bias[head])
+        at = plain.project(sample, weights["query"][head], weights["query_bias"][head])[0]  # (n, k)
+        keys, values = (weights[name][head].astype(np.float64) for name in ("keys", "values"))  # (M, k), (M, v)
+        varies = queries.varies[asking].any(axis=0)  # (k,)
+        constants = np.where(varies, 0.0, at[asking])  # (a, k)
+        matters = varies & (layer.attends_data | (np.ptp(keys, axis=0) > 0))
+        rows, group = np.unique(constants, axis=0, return_inverse=True)
+        for number, row in enumerate(rows):
+            members = asking[group.ravel() == number]
+            tokens = Tokens(keys[:, matters], keys @ row.astype(np.float64), values)
+            ends = queries.low[members].min(axis=0)[matters], queries.high[members].max(axis=0)[matters]
+            yield Ask(head, members, np.flatnonzero(matters), recognised(tokens, float(room[head]), *ends))
