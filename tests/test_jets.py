@@ -19,7 +19,7 @@ from attnfun.arithmetic.basis import basis
 from attnfun.arithmetic.jet_functions import UFUNCS, divide, multiply
 from attnfun.arithmetic.jets import variables
 from attnfun.arithmetic.series import SERIES, power, whole
-from attnfun.constructions import REGISTRY, Wish
+from attnfun.constructions import REGISTRY, PlanRequest
 from attnfun.domain import Box, as_box
 from attnfun.judge import values_at
 from attnfun.network import Affine, Attention, Network
@@ -59,7 +59,7 @@ def test_series_bounds_hold_across_a_kink(text, construction):
     """The centre of the box sees one side of the kink only; the bound must cover the other too."""
     domain = as_box({"x": (-1, 0.7)})
     target, theorem = as_target(text, domain), REGISTRY[construction]
-    network = theorem.build(target, theorem.plan(target, Wish(None, 100, {"tokens": 30})), "float64")
+    network = theorem.build(target, theorem.plan(target, PlanRequest(None, 100, {"tokens": 30})), "float64")
     encloser = Encloser(network)
     for low, high in [(0.096, 0.11), (0.05, 0.2), (0.08, 0.102)]:
         box = Interval([[low]], [[high]])

@@ -464,7 +464,7 @@ def test_the_identity_of_functions_in_a_cache(monkeypatch, tmp_path):
 
     def values(shift):
         second = partial(first, shift=shift)
-        asking = evaluations.Asking(cache=tmp_path)
+        asking = evaluations.Sampling(cache=tmp_path)
         return as_target(second, as_box((-1, 1)), 1.0, asking).values(np.array([[0.5]]))[0, 0]
 
     assert (values(0.0), values(0.25)) == (0.5, 0.25)

@@ -26,7 +26,7 @@ from attnfun.proofs.provers.boxes import CHUNK, bound_error
 from attnfun.resources.deadline import Deadline
 from attnfun.resources.executors import in_order
 from attnfun.targets import as_target
-from attnfun.targets.evaluations import AGAIN, Asking
+from attnfun.targets.evaluations import AGAIN, Sampling
 from attnfun.targets.function_identity import NoIdentity, identity_of
 from cases import CASES
 from clocks import readings
@@ -220,7 +220,7 @@ def test_values_on_disk_survive_a_crash_and_are_not_asked_for_twice(tmp_path):
 
 def sampled(function, cache):
     """Values of a black box at 40 points, by way of a cache."""
-    target = as_target(function, as_box((-1, 1)), 2.0, Asking(cache=cache))
+    target = as_target(function, as_box((-1, 1)), 2.0, Sampling(cache=cache))
     return target.values(np.linspace(-1, 1, 40)[:, None])[:, 0]
 
 

@@ -16,7 +16,7 @@ from .arguments import as_float, flag, folder, one_of, real_number, table, whole
 from .arithmetic.directed import above_real
 from .arithmetic.formats import dtype_name
 from .compiled import EVALUATIONS, Compiled
-from .constructions import REGISTRY, Construction, Wish, candidates, for_one_token
+from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
 from .domain import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, shown
 from .network import Network
@@ -26,7 +26,7 @@ from .proofs import Certificate, Claim, Effort, Progress, certify
 from .resources.deadline import TIME_LIMIT, Deadline
 from .resources.memory import Memory
 from .runtime.kernels import allowance_for
-from .targets import Asking, Cache, Target, Unanswerable, as_target
+from .targets import Cache, Sampling, Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
 from .targets.evaluations import parts_of
 
@@ -131,48 +131,48 @@ def compile(
     ('proved', True, np.True_)
     """
     effort = Effort(Deadline.of(time_limit), progress, executor, checkpoint, Memory.of(memory_limit))
-    ask = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
+    request = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
     one_of("construction", construction, ("auto", *REGISTRY))
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
-    goal = as_target(target, where, lipschitz, ask.sampling(cache))
+    goal = as_target(target, where, lipschitz, request.sampling(cache))
     with goal.until(effort.deadline):
-        ask = ask.fitted(goal)
-        goal.domain.admit(np.empty((0, goal.domain.size)), ask.outside)
-        refuse_defects(goal, ask.largest_jump)
+        request = request.fitted(goal)
+        goal.domain.admit(np.empty((0, goal.domain.size)), request.outside)
+        refuse_defects(goal, request.largest_jump)
         try:
-            return for_each_token(construction, goal, ask)
+            return for_each_token(construction, goal, request)
         except Unanswerable:
-            return pursue(candidates(construction, goal), goal, ask)
+            return pursue(candidates(construction, goal), goal, request)
 
 
-def pursue(theorems: list[Construction], goal: Target, ask: Request) -> Compiled:
+def pursue(theorems: list[Construction], goal: Target, request: Request) -> Compiled:
     """Plan, build and certify, the cheapest first, aiming closer until a certificate meets the tolerance."""
-    queue = Queue(first_attempts(theorems, goal, ask), ask.budget)
+    queue = Queue(first_attempts(theorems, goal, request), request.budget)
     try:
-        while attempt := queue.cheapest(ask.effort.deadline):
+        while attempt := queue.cheapest(request.effort.deadline):
             try:
-                result = _realise(ask, goal, attempt, queue.share)
-                if ask.eps is None or result.certificate.bound <= ask.eps:
+                result = _realise(request, goal, attempt, queue.share)
+                if request.eps is None or result.certificate.bound <= request.eps:
                     return replace(result, alternatives=queue.alternatives(attempt))
-                queue.waiting.append(_closer(ask.eps, ask, goal, attempt, result))
+                queue.waiting.append(_closer(request.eps, request, goal, attempt, result))
             except (ToleranceNotMet, ProofFailed) as miss:
-                queue.drop(attempt, _with_last(ask, attempt, miss))
+                queue.drop(attempt, _with_last(request, attempt, miss))
     except TimeLimitReached as late:
-        raise _late(ask, queue, late) from None
-    raise _best_miss(ask, goal, queue)
+        raise _late(request, queue, late) from None
+    raise _best_miss(request, goal, queue)
 
 
-def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
+def for_each_token(construction: str, target: Target, request: Request) -> Compiled:
     """A network for one token, and its certificate, applied to all tokens of a sequence; or Unanswerable.
 
     A tolerance that one token misses is out of reach for all of them, which are more variables.
     """
     token = target.one_token()
     theorems = for_one_token(construction, token)
-    if not theorems or ask.norm != "inf":
+    if not theorems or request.norm != "inf":
         raise Unanswerable
-    with token.until(ask.effort.deadline):
-        one = pursue(theorems, token, ask)
+    with token.until(request.effort.deadline):
+        one = pursue(theorems, token, request)
     try:
         network = on_each_token(one.network, target.domain.tokens[0])
     except InputError:
@@ -181,19 +181,19 @@ def for_each_token(construction: str, target: Target, ask: Request) -> Compiled:
     return replace(one, network=network, certificate=certificate)
 
 
-def first_attempts(theorems: list[Construction], target: Target, ask: Request) -> list[Attempt]:
+def first_attempts(theorems: list[Construction], target: Target, request: Request) -> list[Attempt]:
     """All constructions that know the options and, in L_p, bear the target's jumps; one alone with its plan."""
-    aim = ask.first_aim(target.domain)
-    theorems = [theorem for theorem in theorems if theorem.options >= set(ask.options)] or theorems
-    if len(theorems) > 1 and ask.norm != "inf" and aim is not None and jumps(target, aim):
+    aim = request.first_aim(target.domain)
+    theorems = [theorem for theorem in theorems if theorem.options >= set(request.options)] or theorems
+    if len(theorems) > 1 and request.norm != "inf" and aim is not None and jumps(target, aim):
         theorems = [theorem for theorem in theorems if theorem.serves_jumps]
     if len(theorems) > 1:
-        return [Attempt.named(theorem, target, ask.wish(theorem, aim)) for theorem in theorems]
-    return [_planned(theorem, target, ask.wish(theorem, aim)) for theorem in theorems]
+        return [Attempt.named(theorem, target, request.for_planning(theorem, aim)) for theorem in theorems]
+    return [_planned(theorem, target, request.for_planning(theorem, aim)) for theorem in theorems]
 
 
-def _planned(theorem: Construction, target: Target, wish: Wish, last: Compiled | None = None) -> Attempt:
-    return Attempt.with_plan(theorem, wish, theorem.plan(target, wish), last)
+def _planned(theorem: Construction, target: Target, planning: PlanRequest, last: Compiled | None = None) -> Attempt:
+    return Attempt.with_plan(theorem, planning, theorem.plan(target, planning), last)
 
 
 @dataclass(frozen=True)
@@ -225,18 +225,18 @@ class Request:
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
-    def sampling(self, cache: Cache | None) -> Asking:
+    def sampling(self, cache: Cache | None) -> Sampling:
         """How a black box is asked."""
         folder("cache", None if cache is None else parts_of(cache)[0])
         tell, effort = self.effort.progress, self.effort
         told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
-        return Asking(effort.executor, cache, told)
+        return Sampling(effort.executor, cache, told)
 
-    def wish(self, theorem: Construction, aim: float | None) -> Wish:
+    def for_planning(self, theorem: Construction, aim: float | None) -> PlanRequest:
         """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
         _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
-        return Wish(
+        return PlanRequest(
             aim,
             self.budget,
             self.options,
@@ -269,51 +269,58 @@ class Request:
         return math.inf if self.eps is None or self.norm != "inf" else 2 * self.eps
 
 
-def _realise(ask: Request, target: Target, attempt: Attempt, share: float = 1.0) -> Compiled:
+def _realise(request: Request, target: Target, attempt: Attempt, share: float = 1.0) -> Compiled:
     """Build the planned network and certify it, in a share of the time left.
 
     TimeLimitReached, with an estimate for its network, if there was no time to prove any bound.
     """
     theorem, plan = attempt.theorem, attempt.settled
     numbers = COPIES * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
-    ask.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
-    network = theorem.build(target, plan, ask.dtype)
-    effort = replace(ask.effort, deadline=ask.effort.deadline.share(share))
+    request.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
+    network = theorem.build(target, plan, request.dtype)
+    effort = replace(request.effort, deadline=request.effort.deadline.share(share))
     try:
         certificate = certify(
-            Claim.about(target, network), ask.eps, norm=float(ask.norm), proof=ask.proof, seed=ask.seed, effort=effort
+            Claim.about(target, network),
+            request.eps,
+            norm=float(request.norm),
+            proof=request.proof,
+            seed=request.seed,
+            effort=effort,
         )
     except TimeLimitReached as late:
-        late.best = None if late.estimate is None else _compiled(ask, target, attempt, network, late.estimate)
+        late.best = None if late.estimate is None else _compiled(request, target, attempt, network, late.estimate)
         raise
-    return _compiled(ask, target, attempt, network, certificate)
+    return _compiled(request, target, attempt, network, certificate)
 
 
-def _compiled(ask: Request, target: Target, attempt: Attempt, network: Network, certificate: Certificate) -> Compiled:
+def _compiled(
+    request: Request, target: Target, attempt: Attempt, network: Network, certificate: Certificate
+) -> Compiled:
     """What users get."""
-    theorem, plan, scale = attempt.theorem, attempt.settled, ask.scale(target.domain)
+    theorem, plan, scale = attempt.theorem, attempt.settled, request.scale(target.domain)
     proved = target.as_dict()["kind"] in theorem.proves
     if target.evaluable:  # what was measured at rows of data stays as it was measured
-        certificate = certificate.allowing(allowance_for(network, certificate.bound, ask.eps, float(ask.norm)))
+        certificate = certificate.allowing(allowance_for(network, certificate.bound, request.eps, float(request.norm)))
     return Compiled(
         network=network,
         certificate=replace(certificate, claim=Claim.about(target, network)),
         construction=theorem.name,
-        eps=ask.eps,
+        eps=request.eps,
         a_priori=above_real(plan.a_priori * scale) if proved else plan.a_priori * scale,
         a_priori_proved=proved,
         paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
         figures=plan.figures | ({} if target.evaluations is None else {EVALUATIONS: float(target.evaluations)}),
-        paper_tokens=_paper_tokens(ask, target, attempt),
-        outside=ask.outside,
-        options={name: _written(value) for name, value in ask.options.items()},
+        paper_tokens=_paper_tokens(request, target, attempt),
+        outside=request.outside,
+        options={name: _written(value) for name, value in request.options.items()},
     )
 
 
-def _paper_tokens(ask: Request, target: Target, attempt: Attempt) -> int | None:
+def _paper_tokens(request: Request, target: Target, attempt: Attempt) -> int | None:
     """The size by the paper's own bound; it takes samples, so that there may be no time for it."""
     try:
-        return None if ask.eps is None else attempt.theorem.paper_tokens(target, attempt.settled, ask.eps)
+        return None if request.eps is None else attempt.theorem.paper_tokens(target, attempt.settled, request.eps)
     except TimeLimitReached:
         return None
 
@@ -324,41 +331,45 @@ def _written(option: Any) -> Any:
     return option if isinstance(option, bool | int | float | str) else None
 
 
-def _closer(eps: float, ask: Request, target: Target, attempt: Attempt, result: Compiled) -> Attempt:
+def _closer(eps: float, request: Request, target: Target, attempt: Attempt, result: Compiled) -> Attempt:
     """The attempt that aims closer, or the reason why there is none."""
     theorem, plan, last = attempt.theorem, attempt.settled, attempt.last
-    if plan.limit * ask.scale(target.domain) > eps:
-        limit = f"In {ask.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
-        raise _missed(ask, result, f"{limit}: {theorem.at_limit}")
+    if plan.limit * request.scale(target.domain) > eps:
+        limit = f"In {request.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
+        raise _missed(request, result, f"{limit}: {theorem.at_limit}")
     certificate, rounding = result.certificate, _rounding(result)
     if certificate.stopped:
-        raise _missed(ask, result, "")
+        raise _missed(request, result, "")
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
-        raise _missed(ask, result, f"Rounding in {ask.dtype} alone is {rounding:.3g}: use float64 or a larger eps")
+        raise _missed(
+            request, result, f"Rounding in {request.dtype} alone is {rounding:.3g}: use float64 or a larger eps"
+        )
     larger = last is not None and result.network.tokens > last.network.tokens
     tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
     if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
-        raise _missed(ask, result, _stalled(ask, last, result))
+        raise _missed(request, result, _stalled(request, last, result))
     aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
     try:
-        ask.effort.deadline.check("planning")
-        return _planned(theorem, target, ask.wish(theorem, aim), result)
+        request.effort.deadline.check("planning")
+        return _planned(theorem, target, request.for_planning(theorem, aim), result)
     except TimeLimitReached as late:
-        raise _missed(ask, result, late.reason) from None
+        raise _missed(request, result, late.reason) from None
 
 
-def _with_last(ask: Request, attempt: Attempt, miss: ToleranceNotMet | ProofFailed) -> ToleranceNotMet | ProofFailed:
+def _with_last(
+    request: Request, attempt: Attempt, miss: ToleranceNotMet | ProofFailed
+) -> ToleranceNotMet | ProofFailed:
     """A miss without a network of its own, beside what the attempt before it came to."""
     if attempt.last is None or not isinstance(miss, ToleranceNotMet) or miss.best is not None:
         return miss
-    return _missed(ask, attempt.last, f"Aiming closer: {str(miss).rstrip('.')}")
+    return _missed(request, attempt.last, f"Aiming closer: {str(miss).rstrip('.')}")
 
 
-def _stalled(ask: Request, last: Compiled, result: Compiled) -> str:
+def _stalled(request: Request, last: Compiled, result: Compiled) -> str:
     """What two attempts show, and what may help. Why the error stays is not known, so nothing is said about it."""
     before, now = (f"{each.certificate.found:.3g} with {each.network.tokens} tokens" for each in (last, result))
-    finer = "" if ask.dtype == "float64" else "use float64, "
+    finer = "" if request.dtype == "float64" else "use float64, "
     remedy = f"Raise eps=, {finer}or cut the domain where the target jumps or has a narrow peak"
     return f"The largest error found hardly falls from one network to the next: {before}, {now}. {remedy}"
 
@@ -369,18 +380,18 @@ def _rounding(result: Compiled) -> float:
     return parts.get("rounding", 0.0) + parts.get("input", 0.0)
 
 
-def _missed(ask: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
+def _missed(request: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
     """The error for a tolerance that the best network misses; a proof that a limit of memory ended says so."""
     reasons = [reason for reason in (best.certificate.stopped, remedy) if reason]
     return ToleranceNotMet(
-        f"eps={ask.eps:g} could not be reached",
+        f"eps={request.eps:g} could not be reached",
         got=f"{best.certificate.headline} with {best.network.tokens} tokens",
         remedy=f"{'. '.join(reasons)}.",
         best=best,
     )
 
 
-def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet | ProofFailed:
+def _best_miss(request: Request, target: Target, queue: Queue) -> ToleranceNotMet | ProofFailed:
     """The closest result, the reason why there is no proof, or what the cheapest construction would take."""
     misses = [miss for _, miss in queue.dropped if isinstance(miss, ToleranceNotMet)]
     if misses:
@@ -390,33 +401,33 @@ def _best_miss(ask: Request, target: Target, queue: Queue) -> ToleranceNotMet | 
             return reason
     cheapest = min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank)
     if cheapest.last is not None and cheapest.last.certificate.stopped:
-        return _missed(ask, cheapest.last, f"A closer network takes {cheapest.tokens} tokens: raise budget=")
-    return _over_budget(ask, target, cheapest)
+        return _missed(request, cheapest.last, f"A closer network takes {cheapest.tokens} tokens: raise budget=")
+    return _over_budget(request, target, cheapest)
 
 
-def _late(ask: Request, queue: Queue, late: TimeLimitReached) -> ToleranceNotMet:
+def _late(request: Request, queue: Queue, late: TimeLimitReached) -> ToleranceNotMet:
     """The best result there is when time is over."""
     best = min(queue.results, key=lambda result: result.certificate.bound, default=None)
-    return late if best is None or ask.eps is None else _missed(ask, best, late.reason)
+    return late if best is None or request.eps is None else _missed(request, best, late.reason)
 
 
-def _over_budget(ask: Request, target: Target, attempt: Attempt) -> ToleranceNotMet:
+def _over_budget(request: Request, target: Target, attempt: Attempt) -> ToleranceNotMet:
     """The error for a tolerance beyond the budget, with the best network within it (estimated only)."""
     theorem, tokens = attempt.theorem, attempt.tokens
     if "tokens" not in theorem.options:
         return ToleranceNotMet(
             f"the construction {theorem.name} needs {tokens} tokens for this target",
-            got=f"budget={ask.budget}",
+            got=f"budget={request.budget}",
             remedy="Raise budget=.",
         )
-    within = replace(ask, eps=None, proof=False, options={**ask.options, "tokens": ask.budget})
+    within = replace(request, eps=None, proof=False, options={**request.options, "tokens": request.budget})
     try:
-        best = _realise(within, target, _planned(theorem, target, within.wish(theorem, None)))
-        got = f"budget={ask.budget}, with which the {best.certificate.headline}"
+        best = _realise(within, target, _planned(theorem, target, within.for_planning(theorem, None)))
+        got = f"budget={request.budget}, with which the {best.certificate.headline}"
     except TimeLimitReached as late:
-        best, got = late.best, f"budget={ask.budget}"
+        best, got = late.best, f"budget={request.budget}"
     return ToleranceNotMet(
-        f"eps={ask.eps:g} needs about {tokens:.6g} tokens with the construction {theorem.name}",
+        f"eps={request.eps:g} needs about {tokens:.6g} tokens with the construction {theorem.name}",
         got=got,
         remedy="Raise budget=, relax eps=, or shrink the domain.",
         best=best,

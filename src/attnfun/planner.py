@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .constructions import Construction, Plan, Wish
+from .constructions import Construction, Plan, PlanRequest
 from .errors import ProofFailed, ToleranceNotMet
 from .resources.deadline import Deadline
 from .targets import Target
@@ -60,20 +60,24 @@ class Attempt:
     """The result of the attempt before, which missed the tolerance."""
 
     @classmethod
-    def named(cls, theorem: Construction, target: Target, wish: Wish) -> Attempt:
+    def named(cls, theorem: Construction, target: Target, request: PlanRequest) -> Attempt:
         """Before anything is asked."""
 
-        def ask() -> Attempt:
-            found = theorem.forecast(target, wish)
-            return cls(theorem, wish.aim, found.tokens, found.depth, lambda: cls.with_plan(theorem, wish, found.plan()))
+        def forecast() -> Attempt:
+            found = theorem.forecast(target, request)
+            return cls(
+                theorem, request.aim, found.tokens, found.depth, lambda: cls.with_plan(theorem, request, found.plan())
+            )
 
-        return cls(theorem, wish.aim, theorem.least, 1, ask, forecast=False)
+        return cls(theorem, request.aim, theorem.least, 1, forecast, forecast=False)
 
     @classmethod
-    def with_plan(cls, theorem: Construction, wish: Wish, plan: Plan, last: Compiled | None = None) -> Attempt:
+    def with_plan(
+        cls, theorem: Construction, request: PlanRequest, plan: Plan, last: Compiled | None = None
+    ) -> Attempt:
         """Ready to be built."""
-        again = partial(cls.with_plan, theorem, wish, plan, last)
-        return cls(theorem, wish.aim, plan.tokens, plan.depth, again, plan=plan, last=last)
+        again = partial(cls.with_plan, theorem, request, plan, last)
+        return cls(theorem, request.aim, plan.tokens, plan.depth, again, plan=plan, last=last)
 
     @property
     def settled(self) -> Plan:

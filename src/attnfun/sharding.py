@@ -40,9 +40,9 @@ from .proofs.storage import ends_of
 from .resources.executors import in_order, resident
 from .runtime.backends import numpy as plain
 from .runtime.evaluation import Evaluation
-from .runtime.kernels.asks import Ask, Step
 from .runtime.kernels.banks import Moments, Stream, Tokens
 from .runtime.kernels.evaluators import attended
+from .runtime.kernels.query_groups import QueryGroup, Step
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -152,7 +152,7 @@ class Sharded:
             block = round_to(rows[start : start + BLOCK], network.dtype).astype(dtype)
             block = block.reshape(len(block), *network.shape_in)
             for step in self._steps:
-                block = attended(step, block) if step.asks else plain.apply(step.layer, block, step.weights)
+                block = attended(step, block) if step.query_groups else plain.apply(step.layer, block, step.weights)
             out[start : start + BLOCK] = block
         result = out.reshape((*lead, *call.output_shape))
         return result if result.ndim else result[()]
@@ -172,14 +172,14 @@ class Sharded:
 
     def _prepared(self) -> Iterator[Step]:
         network = self.frame.network
-        for number, (layer, asking) in enumerate(plain.asking_tokens(network)):
-            weights = {**plain.prepare(layer, held_in(network.dtype)), "asking": asking}
-            asks: tuple[Ask, ...] = ()
+        for number, (layer, querying) in enumerate(plain.query_tokens(network)):
+            weights = {**plain.prepare(layer, held_in(network.dtype)), "querying": querying}
+            query_groups: tuple[QueryGroup, ...] = ()
             if isinstance(layer, Attention) and number in self.frame.split:
                 features = np.arange(layer.query.shape[2])
                 banks: list[Any] = [partial(self._ask, number, head) for head in range(layer.heads)]
-                asks = tuple(Ask(head, asking, features, bank) for head, bank in enumerate(banks))
-            yield Step(layer, weights, asks)
+                query_groups = tuple(QueryGroup(head, querying, features, bank) for head, bank in enumerate(banks))
+            yield Step(layer, weights, query_groups)
 
     def _ask(self, layer: int, head: int, queries: Floats) -> Moments:
         """One head of one layer, for queries (B, k)."""

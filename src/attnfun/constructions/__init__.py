@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import InputError
 from ..targets import Target
-from .base import Construction, Forecast, Plan, Wish
+from .base import Construction, Forecast, Plan, PlanRequest
 from .circuit import CircuitConstruction
 from .cross import CrossConstruction
 from .grid import GridConstruction
@@ -39,7 +39,7 @@ REGISTRY: dict[str, Construction] = {
 }
 """Every construction by its public name."""
 
-__all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "Wish", "candidates", "for_one_token"]
+__all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "PlanRequest", "candidates", "for_one_token"]
 
 
 def candidates(name: str, target: Target) -> list[Construction]:

@@ -18,7 +18,7 @@ from ..targets import Target
 
 
 @dataclass(frozen=True)
-class Wish:
+class PlanRequest:
     """What a construction is asked to plan for."""
 
     aim: float | None
@@ -42,7 +42,7 @@ class Wish:
         if tokens is not None:
             whole_number("options tokens", tokens, 1)
 
-    def asked_tokens(self, least: int = 1) -> int:
+    def requested_tokens(self, least: int = 1) -> int:
         """The memory tokens that the options ask for where no error is aimed at."""
         tokens = self.options.get("tokens") or 0
         if not least <= tokens <= self.budget:
@@ -141,14 +141,14 @@ class Construction(ABC):
         del target
         return self.automatic
 
-    def forecast(self, target: Target, wish: Wish) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """The size of the plan; here the plan itself, for constructions that work it out quickly."""
-        plan = self.plan(target, wish)
+        plan = self.plan(target, request)
         return Forecast(plan.tokens, plan.depth, lambda: plan)
 
     @abstractmethod
-    def plan(self, target: Target, wish: Wish) -> Plan:
-        """Choose sizes whose predicted error is `wish.aim`, or those asked for in its options when that is None."""
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
+        """Choose sizes whose predicted error is `request.aim`, or those asked for in its options when that is None."""
 
     @abstractmethod
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
@@ -156,4 +156,4 @@ class Construction(ABC):
 
     @abstractmethod
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
-        """Memory tokens that the paper's own bound asks for at this tolerance, if it counts them."""
+        """Memory tokens that the paper's own bound score_width for at this tolerance, if it counts them."""

@@ -33,7 +33,7 @@ from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..resources.deadline import Deadline
 from ..targets import Target, Unanswerable
 from ..targets.circuits import Budget, Circuit, Linear, Unit
-from .base import Construction, Forecast, Plan, Wish
+from .base import Construction, Forecast, Plan, PlanRequest
 from .heads import DEAD
 from .sharpness import RECTIFIER
 
@@ -83,18 +83,18 @@ class CircuitConstruction(Construction):
         """Not for one smooth function of one variable, which is one bank by any name."""
         return target.domain.size > 1 or not target.circuit().alone
 
-    def forecast(self, target: Target, wish: Wish) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """Banks without polish, less what polish is known to save."""
-        if wish.aim is None:
-            return super().forecast(target, wish)
-        sizing = _Sizing.of(target.circuit(), wish.aim, wish)
+        if request.aim is None:
+            return super().forecast(target, request)
+        sizing = _Sizing.of(target.circuit(), request.aim, request)
         return Forecast(sizing.outlook(), len(levels(sizing.circuit)), lambda: self._plan(sizing))
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """Equal shares of the tolerance for all heads."""
-        if wish.aim is None:
+        if request.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
-        return self._plan(_Sizing.of(target.circuit(), wish.aim, wish))
+        return self._plan(_Sizing.of(target.circuit(), request.aim, request))
 
     def _plan(self, sizing: _Sizing) -> Plan:
         circuit, budget, heads = sizing.circuit, sizing.budget, sizing.heads()
@@ -131,9 +131,9 @@ class _Sizing:
     sharpness: dict[int, float]
 
     @classmethod
-    def of(cls, circuit: Circuit, aim: float, wish: Wish) -> _Sizing:
+    def of(cls, circuit: Circuit, aim: float, request: PlanRequest) -> _Sizing:
         """Equal shares for all units."""
-        dtype, deadline = wish.dtype, wish.deadline
+        dtype, deadline = request.dtype, request.deadline
         budget = circuit.budget(aim, FINEST * 2.0 ** -FORMATS[dtype].bits)
         groups: dict[object, list[int]] = {}
         for number, unit in enumerate(circuit.units):

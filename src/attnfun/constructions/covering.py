@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..pieces.nets import STRETCH, Net, sampled_slope
 from ..targets import Target
 from ..targets.regions import Points
-from .base import Plan, Wish
+from .base import Plan, PlanRequest
 from .one_head import Layout, Lookup, sizes_of
 
 STEPS = 24
@@ -44,27 +44,29 @@ class NetDetails:
         return ceil(self.net.size * max(self.net.radius / wanted, 1.0) ** size) * self.layout.rows
 
 
-def plan_net(target: Target, wish: Wish, layout: Layout, attends_data: bool) -> Plan:
+def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data: bool) -> Plan:
     """The net whose bound is `aim`, or the finest one with at most the number of tokens asked for."""
     domain = target.domain
-    if isinstance(domain, Points) and not isinf(wish.norm):
-        raise InputError('on points norm must be "inf": they have no volume', got=wish.norm)
+    if isinstance(domain, Points) and not isinf(request.norm):
+        raise InputError('on points norm must be "inf": they have no volume', got=request.norm)
     peak, between = sizes_of(target, layout.rows)
     slope = sampled_slope(target)
     widest = float(np.sqrt(((domain.hi - domain.lo) ** 2).sum()))
     fill = domain.fill if isinstance(domain, Points) else 0.0
-    if wish.aim is not None:
-        allowed = wish.aim / (STRETCH * max(slope, 1e-300))  # the bound is pessimistic, so a coarser fill is tried too
+    if request.aim is not None:
+        allowed = request.aim / (
+            STRETCH * max(slope, 1e-300)
+        )  # the bound is pessimistic, so a coarser fill is tried too
         radius = min(max(allowed - fill, fill / 4), widest)
         if allowed < fill / 2:
             raise InputError(
                 "the fill of a cloud must be finer than what eps allows",
-                got=f"fill {fill:g} with slope {slope:.3g} and {wish.aim:.3g} allowed",
+                got=f"fill {fill:g} with slope {slope:.3g} and {request.aim:.3g} allowed",
                 remedy="Allow a larger eps, or give more points with a smaller fill.",
             )
     else:
-        radius = _radius_for(domain, wish, layout.rows, widest)
-    net = Net.of(domain, radius, wish.deadline)
+        radius = _radius_for(domain, request, layout.rows, widest)
+    net = Net.of(domain, radius, request.deadline)
     beta = net.beta(radius + fill)
     error = net.error(slope, beta)
     layout = layout.sharp_enough(error, between)
@@ -78,12 +80,12 @@ def plan_net(target: Target, wish: Wish, layout: Layout, attends_data: bool) -> 
     )
 
 
-def _radius_for(domain: Box, wish: Wish, rows: int, widest: float) -> float:
+def _radius_for(domain: Box, request: PlanRequest, rows: int, widest: float) -> float:
     """The smallest radius whose net has at most the number of tokens asked for."""
-    tokens = wish.asked_tokens(rows)
+    tokens = request.requested_tokens(rows)
     low, high = -30.0, 0.0  # logarithms of fractions of the width
     for _ in range(STEPS):
         middle = (low + high) / 2
-        fits = Net.of(domain, widest * 2.0**middle, wish.deadline).size * rows <= tokens
+        fits = Net.of(domain, widest * 2.0**middle, request.deadline).size * rows <= tokens
         low, high = (low, middle) if fits else (middle, high)
     return widest * 2.0**high

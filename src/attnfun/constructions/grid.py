@@ -48,7 +48,7 @@ from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
 from ..targets.regions import Points, Region
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .covering import NetDetails, plan_net
 from .one_head import SIZES, Layout, Lookup, single_head, sizes_of
 
@@ -87,14 +87,14 @@ class GridConstruction(Construction):
     serves_jumps: ClassVar[bool] = True
     attends_data: ClassVar[bool] = True
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
-        gamma = real_number("options gamma", wish.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
-        layout = Layout.read(target, wish.options)
+        gamma = real_number("options gamma", request.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
+        layout = Layout.read(target, request.options)
         if type(target.domain) is not Box:
-            return plan_net(target, wish, layout, self.attends_data)
-        rule = _BySlopes(target, gamma) if isinf(wish.norm) else _ByShifts(target, gamma, wish.norm)
-        grid = _sized(target, rule, wish, layout.rows)
+            return plan_net(target, request, layout, self.attends_data)
+        rule = _BySlopes(target, gamma) if isinf(request.norm) else _ByShifts(target, gamma, request.norm)
+        grid = _sized(target, rule, request, layout.rows)
         a_priori, expected, paper = rule.errors(grid)
         peak, osc = sizes_of(target, layout.rows)
         layout = layout.sharp_enough(expected, osc)
@@ -104,7 +104,7 @@ class GridConstruction(Construction):
         return Plan(
             tokens=grid.size * layout.rows,
             a_priori=a_priori + leak,
-            details=GridDetails(grid, gamma, layout, not isinf(wish.norm), rule.slope, rule.modulus),
+            details=GridDetails(grid, gamma, layout, not isinf(request.norm), rule.slope, rule.modulus),
             expected=expected + leak,
             paper_bound=paper + leak,
             figures={"cells": grid.size, "beta": float(beta.max()), "gamma": gamma, "kappa": layout.kappa},
@@ -205,11 +205,11 @@ class _ByShifts(_BySlopes):
         return min(bound, self.growth * shift), min(bound, shift / 2), paper
 
 
-def _sized(target: Target, rule: _BySlopes, wish: Wish, rows: int) -> Grid:
+def _sized(target: Target, rule: _BySlopes, request: PlanRequest, rows: int) -> Grid:
     """The grid for the aim, or the finest one with at most the number of tokens asked for."""
-    if wish.aim is not None:
-        return rule.grid(wish.aim)
-    tokens = wish.asked_tokens(rows)
+    if request.aim is not None:
+        return rule.grid(request.aim)
+    tokens = request.requested_tokens(rows)
     low, high = -1000.0, 1000.0  # logarithms of errors
     for _ in range(60):
         middle = (low + high) / 2

@@ -2,8 +2,8 @@
 
 **Corners** [T 4.4]. A head on the piece [a, b] of a line reads `clip(u, a, b)`, which is u plus or minus
 `ReLU(u - t)` for the corners t at its ends. Layer 1 makes these: the input becomes two rows, (coordinates, 0, 0, 0)
-and (0, 0, 1, u - t), and the head of corner t asks with `R (u - t)`; the keys are the third entries, 0 and 1, and the
-values the fourth, 0 and u - t. It returns `z σ(R z)`, z = u - t, which is ReLU(z) to within 0.27847/R everywhere, and
+and (0, 0, 1, u - t), and the head of corner t has the query `R (u - t)`; the keys are the third entries, 0 and 1, and
+the values the fourth, 0 and u - t. It returns `z σ(R z)`, z = u - t, which is ReLU(z) to within 0.27847/R everywhere, and
 the residual connection puts it beside the coordinates. Layer 2 holds the heads, and a linear map keeps the first row.
 """
 
@@ -72,12 +72,12 @@ def _read_in(heads: list[Head], length: int) -> Affine:
 
 def _selections(heads: list[Head]) -> tuple[Floats, Floats]:
     """Queries that pick a head's own coordinates and the one."""
-    asks, width = _asks(heads), sum(head.rank for head in heads) + 1
-    query, start = np.zeros((len(heads), width, asks)), 0
+    score_width, width = _score_width(heads), sum(head.rank for head in heads) + 1
+    query, start = np.zeros((len(heads), width, score_width)), 0
     for number, head in enumerate(heads):
         query[number, start + np.arange(head.rank), np.arange(head.rank)] = query[number, -1, -1] = 1.0
         start += head.rank
-    return query, np.zeros((len(heads), asks))
+    return query, np.zeros((len(heads), score_width))
 
 
 def _bent(heads: list[Head], corners: list[Corner], length: int) -> tuple[Affine, Attention]:
@@ -119,10 +119,10 @@ def _bent(heads: list[Head], corners: list[Corner], length: int) -> tuple[Affine
 
 def _readings(heads: list[Head], corners: list[Corner]) -> tuple[Floats, Floats]:
     """Queries that read clipped coordinates: u - ReLU(u - end), or ReLU(u - start) - ReLU(u - end) + start."""
-    asks, rank = _asks(heads), sum(head.rank for head in heads)
+    score_width, rank = _score_width(heads), sum(head.rank for head in heads)
     slot = {id(corner): rank + k for k, corner in enumerate(corners)}
-    query = np.zeros((len(heads), rank + 2 * len(corners) + 1, asks))
-    bias = np.zeros((len(heads), asks))
+    query = np.zeros((len(heads), rank + 2 * len(corners) + 1, score_width))
+    bias = np.zeros((len(heads), score_width))
     bias[:, -1] = 1.0
     column = 0
     for number, head in enumerate(heads):
@@ -138,31 +138,37 @@ def _readings(heads: list[Head], corners: list[Corner]) -> tuple[Floats, Floats]
     return query, bias
 
 
-def _asks(heads: list[Head]) -> int:
+def _score_width(heads: list[Head]) -> int:
     """Features of a query: coordinates and a one."""
     return max(head.rank for head in heads) + 1
 
 
 def _bank(heads: list[Head], constant: Floats, query: Floats, query_bias: Floats) -> Attention:
     """One cross-attention layer: a memory token has key and value for every head; smaller banks get dead tokens."""
-    tokens, outputs, asks = max(len(head.offsets) for head in heads), heads[0].values.shape[1], _asks(heads)
+    tokens, outputs, score_width = (
+        max(len(head.offsets) for head in heads),
+        heads[0].values.shape[1],
+        _score_width(heads),
+    )
     blocks = []
     for head in heads:
         count = len(head.offsets)
-        block = np.zeros((tokens, asks + outputs))
-        block[:count, : head.rank], block[:count, asks - 1], block[:count, asks:] = (
+        block = np.zeros((tokens, score_width + outputs))
+        block[:count, : head.rank], block[:count, score_width - 1], block[:count, score_width:] = (
             head.slopes,
             head.offsets,
             head.values,
         )
-        block[count:, asks - 1] = -DEAD
+        block[count:, score_width - 1] = -DEAD
         blocks.append(block)
-    select = np.eye(len(heads) * (asks + outputs)).reshape(-1, len(heads), asks + outputs).transpose(1, 0, 2)
+    select = (
+        np.eye(len(heads) * (score_width + outputs)).reshape(-1, len(heads), score_width + outputs).transpose(1, 0, 2)
+    )
     return Attention.of(
         query=query,
         query_bias=query_bias,
-        key=select[:, :, :asks],
-        value=select[:, :, asks:],
+        key=select[:, :, :score_width],
+        value=select[:, :, score_width:],
         output=np.tile(np.eye(outputs), (len(heads), 1, 1)),
         output_bias=constant,
         memory=np.hstack(blocks),

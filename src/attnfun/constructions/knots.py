@@ -25,7 +25,7 @@ from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import Target
 from ..targets.piecewise import TruncatedLinear, TruncatedLinearTarget
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .sharpness import MUTED, RECTIFIER, muted, sharpness
 
 
@@ -42,10 +42,10 @@ class KnotsConstruction(Construction):
         """Truncated linear maps only."""
         return isinstance(target, TruncatedLinearTarget)
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """R from the tolerance."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
-        sharp = sharpness(RECTIFIER, wish)
+        sharp = sharpness(RECTIFIER, request)
         others = muted(len(target.family.w) - 1, largest_value(target))
         return Plan(2, RECTIFIER / sharp + others, sharp)
 

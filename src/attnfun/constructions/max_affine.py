@@ -27,7 +27,7 @@ from ..pieces.tangents import Tangents, has_second_derivatives, tangents
 from ..targets import Expression, Target
 from ..targets.callables import Traced
 from ..targets.max_affine import MaxAffineTarget
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .sharpness import sharpness
 
 SOFT = 0.05
@@ -49,16 +49,22 @@ class MaxAffineConstruction(Construction):
         """Max-affine functions, and smooth ones with one output."""
         return isinstance(target, MaxAffineTarget) or has_second_derivatives(target)
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """The planes themselves or tangent planes, and R from the tolerance."""
         if isinstance(target, MaxAffineTarget):
             fit = Tangents(target.tables(), 0.0)
         else:
-            fit = tangents(target, wish.aim and (1 - SOFT) * wish.aim, asked_planes(wish), wish.deadline, wish.memory)
-            wish = replace(wish, aim=wish.aim and SOFT * wish.aim)
+            fit = tangents(
+                target,
+                request.aim and (1 - SOFT) * request.aim,
+                requested_planes(request),
+                request.deadline,
+                request.memory,
+            )
+            request = replace(request, aim=request.aim and SOFT * request.aim)
         heads, planes = fit.tables.shape[:2]
         error = heads * average_gap(planes)
-        sharp = sharpness(error, wish)
+        sharp = sharpness(error, request)
         figures = {"planes": float(heads * planes)}
         return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), figures=figures)
 
@@ -72,12 +78,12 @@ class MaxAffineConstruction(Construction):
         return None
 
 
-def asked_planes(wish: Wish) -> int | None:
+def requested_planes(request: PlanRequest) -> int | None:
     """The number of planes asked for, of both maxima together."""
-    asked = wish.options.get("tokens")
-    if asked is None and wish.aim is None:
+    requested = request.options.get("tokens")
+    if requested is None and request.aim is None:
         raise InputError('without eps, a size must be asked for, as in options={"tokens": 100}')
-    return None if asked is None else int(asked)
+    return None if requested is None else int(requested)
 
 
 def average_gap(count: int) -> float:

@@ -22,9 +22,9 @@ from ..network import Attention, Network
 from ..network.network import rounded
 from ..targets import Target
 from ..targets.piecewise import TruncatedLinearTarget
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .knots import read_in
-from .truncated_linear import TYPICAL, asked_size, interpolation_points, parabola
+from .truncated_linear import TYPICAL, interpolation_points, parabola, requested_size
 
 WITHIN = 0.85
 """The bound above, in spacings."""
@@ -43,12 +43,12 @@ class MultiheadConstruction(Construction):
         """Truncated linear maps of at least two tokens."""
         return isinstance(target, TruncatedLinearTarget) and len(target.family.w) >= 2
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """H as asked for, or as the tolerance needs."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         spacing = (target.family.b - target.family.a) / (len(target.family.w) - 1)
-        heads = asked_size(wish, "heads", 1, 2 * spacing * TYPICAL)
-        return Plan(0 if heads <= wish.budget else heads, WITHIN * spacing / heads, heads)
+        heads = requested_size(request, "heads", 1, 2 * spacing * TYPICAL)
+        return Plan(0 if heads <= request.budget else heads, WITHIN * spacing / heads, heads)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Affine map and one layer of heads."""

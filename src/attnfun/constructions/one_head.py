@@ -111,17 +111,17 @@ def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, a
             values.reshape(len(keys) * rows, -1),
         ]
     )  # (N n', D+1+P+v)
-    asks, answers = domain.size + 1 + marks.shape[1], values.shape[1] // rows
+    score_width, answers = domain.size + 1 + marks.shape[1], values.shape[1] // rows
     data = np.hstack([np.tile(np.append(-origin, 1.0), (rows, 1)), marks])  # (n', D+1+P), to which x is added
     if attends_data:  # tokens are query | key | value
-        memory = np.hstack([np.zeros((len(memory), asks)), memory])
-        key = np.zeros((rows, asks))
+        memory = np.hstack([np.zeros((len(memory), score_width)), memory])
+        key = np.zeros((rows, score_width))
         key[:, domain.size] = -(lookup.depth + GAP)
         data = np.hstack([data, key, np.zeros((rows, answers))])
     select = np.eye(memory.shape[1])  # columns: (query |) key | value
     head = Attention.of(
-        query=np.eye(data.shape[1], asks)[None],
-        key=select[None, :, -asks - answers : -answers],
+        query=np.eye(data.shape[1], score_width)[None],
+        key=select[None, :, -score_width - answers : -answers],
         value=select[None, :, -answers:],
         output=np.eye(answers)[None],
         memory=memory,

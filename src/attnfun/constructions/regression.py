@@ -32,7 +32,7 @@ from ..resources.deadline import Deadline
 from ..runtime.backends.numpy import run
 from ..targets import Target
 from ..targets.samples import SamplesTarget, Study, held_out_by
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,19 +61,19 @@ class RegressionConstruction(Construction):
         """Data only."""
         return isinstance(target, SamplesTarget)
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """Cross-validate, and fit the recipe that did best to all rows; the target is told what was held out."""
         assert isinstance(target, SamplesTarget)  # noqa: S101 - see serves
         order = target.samples.order
-        X, y, asked = target.samples.X[order], target.samples.y[order], _Asked.of(wish, len(order))
-        trials = _tried(X, y, asked, wish.deadline)
+        X, y, settings = target.samples.X[order], target.samples.y[order], _Settings.of(request, len(order))
+        trials = _tried(X, y, settings, request.deadline)
         best = _best(trials, np.ones(len(X), dtype=bool))
-        fit = fitted(X, y, best.recipe, wish.seed, best.metric, wish.deadline)
-        target.study = _study(trials, y, asked, np.argsort(order))
+        fit = fitted(X, y, best.recipe, request.seed, best.metric, request.deadline)
+        target.study = _study(trials, y, settings, np.argsort(order))
         figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": target.study.rmse}
         if target.study.r2 is not None:
             figures["held_out_r2"] = target.study.r2
-        limit = target.study.error(wish.norm) / target.domain.root_volume(wish.norm)
+        limit = target.study.error(request.norm) / target.domain.root_volume(request.norm)
         return Plan(fit.tokens.size, inf, fit, limit=limit, figures=figures)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
@@ -106,7 +106,7 @@ def emitted(fit: Fit, dtype: str) -> Network:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Settings:
     """Options, checked."""
 
     sizes: tuple[int, ...]
@@ -118,16 +118,16 @@ class _Asked:
     rows: int
 
     @classmethod
-    def of(cls, wish: Wish, rows: int) -> _Asked:
-        tokens, polish = wish.options.get("tokens"), wish.options.get("polish")
-        folds = wish.options.get("folds", FOLDS)
+    def of(cls, request: PlanRequest, rows: int) -> _Settings:
+        tokens, polish = request.options.get("tokens"), request.options.get("polish")
+        folds = request.options.get("folds", FOLDS)
         if tokens is not None:
-            whole_number("tokens", tokens, 1, wish.budget)
+            whole_number("tokens", tokens, 1, request.budget)
         if polish is not None:
             flag("polish", polish, remedy="Leave it out to let cross-validation decide.")
         whole_number("folds", folds, 2)
-        sizes = {min(size, wish.budget) for size in SIZES} if tokens is None else {int(tokens)}
-        return cls(tuple(sorted(sizes)), polish, min(int(folds), rows), wish.seed, wish.dtype, rows)
+        sizes = {min(size, request.budget) for size in SIZES} if tokens is None else {int(tokens)}
+        return cls(tuple(sorted(sizes)), polish, min(int(folds), rows), request.seed, request.dtype, rows)
 
     @property
     def fold(self) -> Floats:
@@ -155,42 +155,44 @@ class _Trial:
         return float(np.mean((self.residuals[rows] / self.units) ** 2)) + NOISELESS
 
 
-def _tried(X: Floats, y: Floats, asked: _Asked, deadline: Deadline) -> list[_Trial]:
+def _tried(X: Floats, y: Floats, settings: _Settings, deadline: Deadline) -> list[_Trial]:
     """Cross-validate recipes: the first one, or TimeLimitReached, then as many as a share of the time allows."""
     trials, later = list[_Trial](), deadline.share(TRYING)
     try:
-        for recipe, before in _recipes(len(X), asked, trials):
-            trials.append(_trial(X, y, recipe, asked, before, later if trials else deadline))
+        for recipe, before in _recipes(len(X), settings, trials):
+            trials.append(_trial(X, y, recipe, settings, before, later if trials else deadline))
     except TimeLimitReached:
         if not trials:
             raise
     return trials
 
 
-def _recipes(rows: int, asked: _Asked, trials: list[_Trial]) -> Iterator[tuple[Recipe, _Trial | None]]:
+def _recipes(rows: int, settings: _Settings, trials: list[_Trial]) -> Iterator[tuple[Recipe, _Trial | None]]:
     """What to try next, given the trials so far, and the one to start from: it finds its metric sooner."""
     everything = np.ones(rows, dtype=bool)
-    smallest_fit = int(np.bincount(asked.fold).max())
-    for place, size in enumerate(asked.sizes):
-        before = asked.sizes[place - 1] if place else 0
+    smallest_fit = int(np.bincount(settings.fold).max())
+    for place, size in enumerate(settings.sizes):
+        before = settings.sizes[place - 1] if place else 0
         if place >= ALWAYS and _best(trials, everything).recipe.tokens < before:
             break
         if before >= rows - smallest_fit:
             break
-        yield Recipe(size, bool(asked.polish)), trials[-1] if trials else None
+        yield Recipe(size, bool(settings.polish)), trials[-1] if trials else None
     best = _best(trials, everything)
-    if asked.polish is None and best.recipe.tokens > 1:
+    if settings.polish is None and best.recipe.tokens > 1:
         yield replace(best.recipe, polish=True), best
 
 
-def _trial(X: Floats, y: Floats, recipe: Recipe, asked: _Asked, before: _Trial | None, deadline: Deadline) -> _Trial:
+def _trial(
+    X: Floats, y: Floats, recipe: Recipe, settings: _Settings, before: _Trial | None, deadline: Deadline
+) -> _Trial:
     """Fit without each fold in turn, and run the network on the rows of that fold."""
     residuals, metrics, spread = np.empty_like(y), [], y.std(axis=0)
-    for fold in range(asked.folds):
-        out = asked.fold == fold  # (n,)
+    for fold in range(settings.folds):
+        out = settings.fold == fold  # (n,)
         start = before.metrics[fold] if before else None
-        fit = fitted(X[~out], y[~out], recipe, asked.seed, start, deadline)
-        residuals[out] = run(emitted(fit, asked.dtype), X[out][:, None])[:, 0] - y[out]
+        fit = fitted(X[~out], y[~out], recipe, settings.seed, start, deadline)
+        residuals[out] = run(emitted(fit, settings.dtype), X[out][:, None])[:, 0] - y[out]
         metrics.append(fit.metric)
     return _Trial(recipe, residuals, tuple(metrics), np.where(spread > 0, spread, 1.0))
 
@@ -204,10 +206,10 @@ def _best(trials: list[_Trial], rows: npt.NDArray[np.bool_]) -> _Trial:
     return best
 
 
-def _study(trials: list[_Trial], y: Floats, asked: _Asked, places: npt.NDArray[np.intp]) -> Study:
+def _study(trials: list[_Trial], y: Floats, settings: _Settings, places: npt.NDArray[np.intp]) -> Study:
     """What happened to the rows of each fold, by the recipe that did best on the others; rows go to their `places`."""
-    residuals, fold = np.empty_like(y), asked.fold
-    for k in range(asked.folds):
+    residuals, fold = np.empty_like(y), settings.fold
+    for k in range(settings.folds):
         residuals[fold == k] = _best(trials, fold != k).residuals[fold == k]
     deviations = ((y - y.mean(axis=0)) ** 2).sum(axis=0)  # (m,)
     varies = deviations > len(y) * (CONSTANT * np.abs(y).max(axis=0)) ** 2
@@ -216,8 +218,8 @@ def _study(trials: list[_Trial], y: Floats, asked: _Asked, places: npt.NDArray[n
         {
             "tokens": trial.recipe.tokens,
             "polish": trial.recipe.polish,
-            "rmse": [float(np.sqrt(np.mean(trial.residuals[fold == k] ** 2))) for k in range(asked.folds)],
+            "rmse": [float(np.sqrt(np.mean(trial.residuals[fold == k] ** 2))) for k in range(settings.folds)],
         }
         for trial in trials
     )
-    return Study(residuals[places], r2, table, held_out_by(len(y), asked.folds, asked.seed))
+    return Study(residuals[places], r2, table, held_out_by(len(y), settings.folds, settings.seed))

@@ -31,7 +31,7 @@ from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import PiecewiseLinear, Target
 from ..targets.piecewise import Stage, TruncatedLinearTarget
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .sharpness import MUTED, RECTIFIER, muted, sharpness
 
 Floats = npt.NDArray[np.float64]
@@ -50,11 +50,11 @@ class ReluConstruction(Construction):
         """Piecewise-linear networks only."""
         return isinstance(target, PiecewiseLinear)
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """R from the tolerance and the format: the error is proportional to 1/R, and rounding does not grow with R."""
         assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
         error = error_at_one(target)
-        sharp = sharpness(error, wish, 2 * max(float(sizes.max()) for sizes in largest_values(target)))
+        sharp = sharpness(error, request, 2 * max(float(sizes.max()) for sizes in largest_values(target)))
         tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
         return Plan(tokens, error / sharp + unheard(target), sharp)
 

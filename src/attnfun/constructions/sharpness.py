@@ -6,7 +6,7 @@ from math import ceil, exp, inf, log2
 
 from ..arguments import real_number
 from ..arithmetic.formats import FORMATS
-from .base import Wish
+from .base import PlanRequest
 
 RECTIFIER = 0.27846454276107380
 """W(1/e): the largest error of a two-token head that computes `max(0, z)`, times R."""
@@ -31,18 +31,20 @@ def muted(tokens: int, largest: float) -> float:
     return tokens * exp(-MUTED) * 2 * largest
 
 
-def sharpness(error_at_one: float, wish: Wish, score_at_one: float = inf) -> float:
+def sharpness(error_at_one: float, request: PlanRequest, score_at_one: float = inf) -> float:
     """R for which an error of `error_at_one / R` is at most the aim, as far as the format goes, or the R asked for.
 
     A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order. Where
     rounding does not grow with R, R is SPARE times as large, so that nearly all of the tolerance is left to rounding;
     unless scores, which are at most `R score_at_one`, would come near the largest number of the format.
     """
-    sharpest = min(SHARPEST, FORMATS[wish.dtype].largest / ROOM)
-    asked = wish.options.get("R", min(DEFAULT, sharpest) if wish.aim is None else None)
-    if asked is None:
-        asked = error_at_one / wish.aim if wish.aim else inf
-        asked = max(asked, min(SPARE * asked, FORMATS[wish.dtype].largest / (ROOM * max(score_at_one, 1e-300))))
+    sharpest = min(SHARPEST, FORMATS[request.dtype].largest / ROOM)
+    requested = request.options.get("R", min(DEFAULT, sharpest) if request.aim is None else None)
+    if requested is None:
+        requested = error_at_one / request.aim if request.aim else inf
+        requested = max(
+            requested, min(SPARE * requested, FORMATS[request.dtype].largest / (ROOM * max(score_at_one, 1e-300)))
+        )
     else:
-        asked = real_number("options R, the factor on the scores,", asked, above=0.0)
-    return 2.0 ** ceil(log2(min(max(asked, SOFTEST), sharpest)))
+        requested = real_number("options R, the factor on the scores,", requested, above=0.0)
+    return 2.0 ** ceil(log2(min(max(requested, SOFTEST), sharpest)))

@@ -23,7 +23,7 @@ from ..arithmetic.formats import round_to
 from ..network import Affine, Attention, Network, Softmax
 from ..network.network import rounded
 from ..targets import Target
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .grid import GridConstruction
 
 
@@ -37,9 +37,9 @@ class SoftmaxReadoutConstruction(Construction):
     proves: ClassVar[frozenset[str]] = GridConstruction.proves
     automatic: ClassVar[bool] = False
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """The grid's plan; its cells are features here."""
-        return GridConstruction().plan(target, replace(wish, norm=inf))
+        return GridConstruction().plan(target, replace(request, norm=inf))
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Embedding, one averaging head, softmax, read-out."""

@@ -44,7 +44,7 @@ from ..pieces.tokens import Tokens
 from ..targets import Status, Target, Unanswerable
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
-from .base import Construction, Forecast, Plan, Wish
+from .base import Construction, Forecast, Plan, PlanRequest
 from .heads import Corner, Head, assembled
 from .sharpness import RECTIFIER
 
@@ -122,14 +122,14 @@ class SpectralConstruction(Construction):
         except Unanswerable:
             return True
 
-    def forecast(self, target: Target, wish: Wish) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """What potentials need without polish, less what polish is known to save."""
-        planner = _Planner(target, wish)
+        planner = _Planner(target, request)
         return Forecast(planner.outlook(), planner.depth, lambda: self._plan(planner))
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """The fewest tokens per axis that follow random lines to within a share of the aim."""
-        return self._plan(_Planner(target, wish))
+        return self._plan(_Planner(target, request))
 
     def _plan(self, planner: _Planner) -> Plan:
         summands, errors = zip(*planner.summands(), strict=True)
@@ -156,16 +156,16 @@ class SpectralConstruction(Construction):
 class _Planner:
     """Finds the parts of one target and sizes their axes."""
 
-    def __init__(self, target: Target, wish: Wish) -> None:
+    def __init__(self, target: Target, request: PlanRequest) -> None:
         self.target, self.tokens = target, None
-        self.densities = declared(wish.options["density"], target.domain) if "density" in wish.options else {}
-        if wish.aim is None:
-            self.tokens = wish.asked_tokens()
+        self.densities = declared(request.options["density"], target.domain) if "density" in request.options else {}
+        if request.aim is None:
+            self.tokens = request.requested_tokens()
             sample = target.values(target.domain.sample(LINES, np.random.default_rng(0)))
             self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
         else:
-            self.aim = PROVABLE[min(target.domain.size, MOST_AXES) - 1] * wish.aim
-        self.dtype, self.deadline = wish.dtype, wish.deadline
+            self.aim = PROVABLE[min(target.domain.size, MOST_AXES) - 1] * request.aim
+        self.dtype, self.deadline = request.dtype, request.deadline
 
     @cached_property
     def searches(self) -> list[tuple[Summand, list[Search]]]:

@@ -32,7 +32,7 @@ from ..pieces.tokens import Tokens
 from ..targets import Target, Unanswerable
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
-from .base import Construction, Forecast, Plan, Wish
+from .base import Construction, Forecast, Plan, PlanRequest
 
 Floats = npt.NDArray[np.float64]
 
@@ -108,27 +108,29 @@ class SubspaceConstruction(Construction):
         except Unanswerable:
             return True
 
-    def forecast(self, target: Target, wish: Wish) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """The smallest size that is tried."""
         directions = Directions.of(target)
-        tokens = int(wish.options.get("tokens", directions.first ** len(directions.project))) if directions else FIRST
-        return Forecast(tokens, 1, lambda: self.plan(target, wish))
+        tokens = (
+            int(request.options.get("tokens", directions.first ** len(directions.project))) if directions else FIRST
+        )
+        return Forecast(tokens, 1, lambda: self.plan(target, request))
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """Axes grow until scattered points, unseen by the solve, are met to within the aim."""
-        bank = _Bank(target, wish)
-        if wish.aim is None:
-            bank = bank.grown(bank.asked())
+        bank = _Bank(target, request)
+        if request.aim is None:
+            bank = bank.grown(bank.requested())
             return Plan(bank.tokens.size, bank.error, bank)
         tried = [bank.grown(bank.directions.first)]
-        while tried[-1].error > wish.aim:
+        while tried[-1].error > request.aim:
             size = max(FIRST, int(np.ceil(GROWTH * tried[-1].size)))
             stalled = tried[-1].error > STALLED * min(each.error for each in tried[:-2]) if tried[2:] else False
             if (
-                wish.deadline.over
+                request.deadline.over
                 or stalled
                 or size > LARGEST
-                or size ** len(bank.directions.project) > min(MOST, wish.budget)
+                or size ** len(bank.directions.project) > min(MOST, request.budget)
             ):
                 break
             tried.append(tried[-1].grown(size))
@@ -171,7 +173,7 @@ class _Bank:
     """Tokens of one size in the subspace; samples are kept from size to size."""
 
     target: Target
-    wish: Wish
+    request: PlanRequest
     size: int = FIRST
 
     @cached_property
@@ -181,16 +183,16 @@ class _Bank:
             raise InputError(f"the target must vary in at most {MOST_AXES} directions beside an affine part")
         return found
 
-    def asked(self) -> int:
+    def requested(self) -> int:
         """Tokens along an axis for a size asked for."""
-        tokens = self.wish.asked_tokens()
+        tokens = self.request.requested_tokens()
         return max(1, whole_root(tokens, len(self.directions.project)))
 
     def grown(self, size: int) -> _Bank:
         """A larger bank that knows the same samples."""
         rank = len(self.directions.project)
         numbers = COPIES * (SAMPLES[rank - 1] + 1) * float(size) ** (2 * rank)
-        self.wish.memory.require(numbers, f"the least squares for {size**rank} tokens", "Ask for fewer tokens.")
+        self.request.memory.require(numbers, f"the least squares for {size**rank} tokens", "Ask for fewer tokens.")
         bank = replace(self, size=size)
         bank.directions, bank.sampled, bank.checks = self.directions, self.sampled, self.checks
         return bank
@@ -204,7 +206,7 @@ class _Bank:
             mesh = Mesh.uniform(-float(reach), float(reach))
             tokens = mesh.tokens(self.size, gamma, min(ghosts, max(0, (self.size - 2) // 2)))
             found.append(Axis(mesh, tokens, mesh.origin, 0.0, np.empty(0), np.ones(1)))
-        return representable(tuple(found), self.wish.dtype)
+        return representable(tuple(found), self.request.dtype)
 
     @cached_property
     def tokens(self) -> Tokens:
@@ -231,7 +233,7 @@ class _Bank:
             rows, data = np.vstack([rows, more[0]]), np.vstack([data, more[1]])
             self.sampled = rows, data
         scale = float(np.abs(data).max()) or 1.0
-        aim = FINEST * scale if self.wish.aim is None else self.wish.aim
+        aim = FINEST * scale if self.request.aim is None else self.request.aim
         return solved(self._weights(rows), data, RIDGE * aim / scale, np.ones(1))
 
     @cached_property

@@ -31,7 +31,7 @@ from ..network import Attention, Network
 from ..network.network import rounded
 from ..targets import Target
 from ..targets.piecewise import TruncatedLinearTarget
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .knots import read_in
 from .sharpness import MUTED, muted
 
@@ -57,11 +57,11 @@ class TruncatedLinearConstruction(Construction):
         """Truncated linear maps only."""
         return isinstance(target, TruncatedLinearTarget)
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """p as asked for, or as the tolerance needs."""
         assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         width = target.family.b - target.family.a
-        points = asked_size(wish, "p", 2, width * TYPICAL)
+        points = requested_size(request, "p", 2, width * TYPICAL)
         data = muted(len(target.family.w), max(abs(target.family.a), abs(target.family.b))) * exp(GAMMA / 8)
         return Plan(points, WITHIN * width / (points - 1) + data, points)
 
@@ -95,14 +95,14 @@ class TruncatedLinearConstruction(Construction):
         return ceil((target.family.b - target.family.a) / eps)
 
 
-def asked_size(wish: Wish, name: str, least: int, error_at_one: float) -> int:
+def requested_size(request: PlanRequest, name: str, least: int, error_at_one: float) -> int:
     """A size from the options, or the one for which `error_at_one / size` is the aim."""
-    asked = wish.options.get(name)
-    if asked is None and wish.aim is None:
+    requested = request.options.get(name)
+    if requested is None and request.aim is None:
         raise InputError(f'without eps, a size must be asked for, as in options={{"{name}": 60}}')
-    if asked is None:
-        return max(least, ceil(min(error_at_one / wish.aim, MOST)) + 1) if wish.aim else MOST
-    return whole_number(f"options {name}", asked, least, MOST)
+    if requested is None:
+        return max(least, ceil(min(error_at_one / request.aim, MOST)) + 1) if request.aim else MOST
+    return whole_number(f"options {name}", requested, least, MOST)
 
 
 def interpolation_points(low: float, high: float, count: int) -> tuple[npt.NDArray[np.float64], float, float]:

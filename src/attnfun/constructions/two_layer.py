@@ -39,7 +39,7 @@ from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..targets import PiecewiseLinear, Target
-from .base import Construction, Plan, Wish
+from .base import Construction, Plan, PlanRequest
 from .grid import GridConstruction, GridDetails
 from .sharpness import MUTED, RECTIFIER, sharpness
 
@@ -101,9 +101,9 @@ class TwoLayerConstruction(Construction):
         )
         return shallow or target.domain.size <= FEW
 
-    def plan(self, target: Target, wish: Wish) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
         """R from the tolerance, or the grid of the bank."""
-        layout = one_of("options layout", wish.options.get("layout", LAYOUTS[0]), LAYOUTS)
+        layout = one_of("options layout", request.options.get("layout", LAYOUTS[0]), LAYOUTS)
         if layout == "token-wise" and (
             len(target.output_shape) != 2 or target.output_shape[0] != target.domain.tokens[0]
         ):
@@ -115,10 +115,10 @@ class TwoLayerConstruction(Construction):
         if isinstance(target, PiecewiseLinear):
             units = Rectifiers.of(target)
             error = RECTIFIER * float(np.abs(units.outer).sum(axis=0).max())
-            sharp = sharpness(error, wish)
+            sharp = sharpness(error, request)
             return Plan(0, error / sharp, (layout, units, sharp))
-        options = {name: value for name, value in wish.options.items() if name in ("tokens", "gamma")}
-        bank = GridConstruction().plan(target, replace(wish, options=options, norm=inf))
+        options = {name: value for name, value in request.options.items() if name in ("tokens", "gamma")}
+        bank = GridConstruction().plan(target, replace(request, options=options, norm=inf))
         heads = target.domain.tokens[0] if layout == "token-wise" else 1
         return Plan(heads * bank.tokens, bank.a_priori, (layout, bank.details, 0.0))
 

@@ -13,7 +13,7 @@ from ..domain import Box
 from ..errors import InputError
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
-from .evaluations import Asking, Cache
+from .evaluations import Cache, Sampling
 from .expression import Expression
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
@@ -24,13 +24,13 @@ SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, Ma
 """Targets that are restored from their arrays, by the kind in their description."""
 
 __all__ = [
-    "Asking",
     "Cache",
     "Expression",
     "MaxAffine",
     "PiecewiseLinear",
     "Samples",
     "SamplesTarget",
+    "Sampling",
     "Status",
     "Target",
     "TruncatedLinear",
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 
-def as_target(target: object, domain: Box, lipschitz: float | None = None, asking: Asking | None = None) -> Target:
+def as_target(target: object, domain: Box, lipschitz: float | None = None, sampling: Sampling | None = None) -> Target:
     """Read a target as users write it: a text, a Python function, or a target already made.
 
     A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is
     tried on intervals first, and what it does there is compared with its values; if that has no meaning or is another
     function, only an estimate is possible. Black boxes are called as
-    `asking` says.
+    `sampling` says.
     """
     constant = None if lipschitz is None else real_number("lipschitz", lipschitz, least=0.0, toward=math.inf)
     if isinstance(target, Target):
@@ -62,11 +62,11 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, askin
         raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
     function = PythonFunction(target, domain)
     if constant is not None:
-        return Lipschitz(function, constant, domain, function.output_shape, asking=asking)
+        return Lipschitz(function, constant, domain, function.output_shape, sampling=sampling)
     try:
         return Traced.of(function)
     except Untraceable as reason:
-        return BlackBox(function, str(reason), asking)
+        return BlackBox(function, str(reason), sampling)
 
 
 def restore(

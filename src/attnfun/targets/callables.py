@@ -23,7 +23,7 @@ from ..domain import Box
 from ..errors import InputError
 from .agreement import outside, refuse_disagreement, refuse_other_series
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
-from .evaluations import Asking, Evaluations
+from .evaluations import Evaluations, Sampling
 from .expression import LIBRARY_ASSUMPTION, Expression
 from .tokenwise import acts_on_each_token
 from .tracing import traced, written
@@ -280,19 +280,19 @@ class BlackBox(Target):
         """Are these the assumptions of a black box of this name, whatever the reason?"""
         return len(lines) == 1 and lines[0].startswith(cls.began(name)) and lines[0].endswith(cls.ENDED)
 
-    def __init__(self, function: PythonFunction, reason: str, asking: Asking | None = None) -> None:
+    def __init__(self, function: PythonFunction, reason: str, sampling: Sampling | None = None) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
-        self.ask = Evaluations(function, self.domain.size, self.outputs, asking, function.name, function.made_of)
+        self.record = Evaluations(function, self.domain.size, self.outputs, sampling, function.name, function.made_of)
         self.assumptions = (f"{self.began(function.name)}{on_one_line(reason)}{self.ENDED}",)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet."""
-        return refuse_nonfinite(self, rows, self.ask(rows, self.deadline))
+        return refuse_nonfinite(self, rows, self.record(rows, self.deadline))
 
     @property
     def evaluations(self) -> int:
         """Points at which it was called."""
-        return self.ask.count
+        return self.record.count
 
     def enclose(self, boxes: Interval) -> Interval:
         """There is no way."""
@@ -321,7 +321,7 @@ class Lipschitz(Target):
         output_shape: tuple[int, ...],
         samples: tuple[Floats, Floats] | None = None,
         name: str = "",
-        asking: Asking | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self.function, self.constant, self.domain, self.output_shape = (
             function,
@@ -337,17 +337,17 @@ class Lipschitz(Target):
         points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
         self.points, self.sampled = points, values  # (S, D), (S, m)
         self._tree: Any = None
-        self.ask = None
+        self.record = None
         if function is not None:
-            self.ask = Evaluations(function, domain.size, self.outputs, asking, function.name, function.made_of)
+            self.record = Evaluations(function, domain.size, self.outputs, sampling, function.name, function.made_of)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet, and remember what it said."""
-        if self.ask is None:
+        if self.record is None:
             raise Unanswerable
-        values = refuse_nonfinite(self, rows, self.ask(rows, self.deadline))
-        if self.ask.count > len(self.points):
-            self.points, self.sampled, self._tree = self.ask.points, self.ask.values, None
+        values = refuse_nonfinite(self, rows, self.record(rows, self.deadline))
+        if self.record.count > len(self.points):
+            self.points, self.sampled, self._tree = self.record.points, self.record.values, None
         return values
 
     @property
@@ -386,7 +386,7 @@ class Lipschitz(Target):
 
     def __getstate__(self) -> dict[str, Any]:
         """What enclosures are made of; the function itself stays where it is called."""
-        return {**super().__getstate__(), "function": None, "ask": None, "_tree": None}
+        return {**super().__getstate__(), "function": None, "record": None, "_tree": None}
 
     def contradiction(self, point: Floats) -> str:
         """Two samples whose cones miss each other at the point, which becomes a sample where the function is at hand.
@@ -394,7 +394,7 @@ class Lipschitz(Target):
         `v - L|x - p| > w + L|x - q|` makes `v - w > L |p - q|`. If no two samples contradict the constant, there is a
         function with all of their values and this constant (McShane), for which all that follows from them is true.
         """
-        if self.ask is not None and self.domain.contains(point[None])[0]:
+        if self.record is not None and self.domain.contains(point[None])[0]:
             self.values(point[None])
         reach = norm_up(self.points - point, axis=1, keepdims=True)  # (S, 1)
         cone = with_room(self.constant) * reach  # (S, 1)

@@ -1,4 +1,4 @@
-"""Values of a function that may be expensive: no point is asked twice, workers share the rest, a folder keeps them."""
+"""Values of a function that may be expensive: no point is sampled twice, workers share them, a folder keeps them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ Function = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
-class Asking:
-    """How a black box is asked: by whom, where its values are kept, and who is told how many came in."""
+class Sampling:
+    """How a black box is sampled: by whom, where its values are kept, and who is told how many came in."""
 
     executor: Executor | None = None
     cache: Cache | None = None
@@ -57,15 +57,15 @@ class Evaluations:
         function: Function,
         variables: int,
         outputs: int,
-        asking: Asking | None = None,
+        sampling: Sampling | None = None,
         name: str = "f",
         made_of: object = None,
     ) -> None:
         """`made_of` is what tells the function from others, the function itself unless given."""
-        self.function, self.asking = function, asking or Asking()
+        self.function, self.sampling = function, sampling or Sampling()
         self.points, self.values = np.empty((0, variables)), np.empty((0, outputs))  # (S, D), (S, m)
         self._place: dict[bytes, int] = {}
-        cache = self.asking.cache
+        cache = self.sampling.cache
         self._cache = None
         if cache is not None:
             path = _file(cache, name, made_of or function, variables, outputs)
@@ -73,7 +73,7 @@ class Evaluations:
 
     @property
     def count(self) -> int:
-        """Points asked so far, by this object."""
+        """Points sampled so far, by this object."""
         return len(self.points)
 
     def __call__(self, rows: Floats, deadline: Deadline = NEVER) -> Floats:
@@ -82,26 +82,26 @@ class Evaluations:
         names = [row.tobytes() for row in rows]
         new = {name: row for row, name in enumerate(names) if name not in self._place}
         if new:
-            asked = rows[list(new.values())]
-            ask = partial(self._ask, deadline=deadline)
-            answers = ask(asked) if self._cache is None else self._cache.values(asked, ask)
+            missing = rows[list(new.values())]
+            sample = partial(self._sampled, deadline=deadline)
+            answers = sample(missing) if self._cache is None else self._cache.values(missing, sample)
             self._place |= {name: self.count + k for k, name in enumerate(new)}
-            self.points, self.values = np.vstack([self.points, asked]), np.vstack([self.values, answers])
+            self.points, self.values = np.vstack([self.points, missing]), np.vstack([self.values, answers])
         return self.values[[self._place[name] for name in names]]
 
-    def _ask(self, rows: Floats, deadline: Deadline) -> Floats:
+    def _sampled(self, rows: Floats, deadline: Deadline) -> Floats:
         """Call the function in chunks, small ones where others are involved."""
-        executor, ask = self.asking.executor, partial(patiently, self.function)
+        executor, sample = self.sampling.executor, partial(patiently, self.function)
         alone = executor is None and self._cache is None
         size = ALONE if alone else max(1, min(CHUNK, len(rows) // CHUNKS))
         chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
         answers: list[Floats] = []
-        for values in in_order(ask, chunks, executor, deadline=deadline):
+        for values in in_order(sample, chunks, executor, deadline=deadline):
             if self._cache is not None:
                 self._cache.keep(chunks[len(answers)], values)
             answers.append(values)
-            if self.asking.tell is not None and not alone:
-                self.asking.tell(self.count + sum(map(len, answers)))
+            if self.sampling.tell is not None and not alone:
+                self.sampling.tell(self.count + sum(map(len, answers)))
         if len(answers) < len(chunks):
             raise TimeLimitReached(
                 "sampling the function",
@@ -115,7 +115,7 @@ class Evaluations:
 def patiently(function: Function, rows: Floats) -> Floats:
     """Values at rows (B, D) of a function that may fail now and then.
 
-    Where it fails on several points it is asked on halves of them, so that one point costs the others nothing; a
+    Where it fails on several points it is sampled on halves of them, so that one point costs the others nothing; a
     single point gets a few tries.
     """
     for left in reversed(range(TRIES)):
@@ -180,11 +180,11 @@ class _Cache:
                     remedy="Use another folder or name for cache=, or delete the file.",
                 )
 
-    def values(self, rows: Floats, ask: Function) -> Floats:
+    def values(self, rows: Floats, sample: Function) -> Floats:
         """What is known, and the answers to the rest, (B, D) -> (B, m)."""
         new = np.array([row.tobytes() not in self.known for row in rows])
         if new.any():
-            ask(rows[new])  # which keeps the answers
+            sample(rows[new])  # which keeps the answers
         return np.stack([self.known[row.tobytes()] for row in rows])
 
     def keep(self, rows: Floats, values: Floats) -> None:

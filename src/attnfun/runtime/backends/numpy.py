@@ -39,7 +39,8 @@ class Prepared:
         self.block = max(1, BLOCK // _largest(self.network))
         """Sequences evaluated at a time."""
         self.layers = [
-            (layer, {**prepare(layer, self.dtype), "asking": asking}) for layer, asking in asking_tokens(self.network)
+            (layer, {**prepare(layer, self.dtype), "querying": querying})
+            for layer, querying in query_tokens(self.network)
         ]
 
     def __call__(self, X: Array) -> Array:
@@ -54,7 +55,7 @@ class Prepared:
         return out
 
 
-def asking_tokens(network: Network) -> list[tuple[Layer, Array]]:
+def query_tokens(network: Network) -> list[tuple[Layer, Array]]:
     """Each layer with the tokens that the next one reads: nobody needs what the others ask for."""
     length, layers = network.rows, []
     for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
@@ -66,10 +67,12 @@ def asking_tokens(network: Network) -> list[tuple[Layer, Array]]:
 def _largest(network: Network) -> int:
     """Numbers that one sequence needs at a time: features of its tokens, or scores of its queries in one head."""
     length, most = network.rows, network.rows * network.width_in
-    for layer, asking in asking_tokens(network):
+    for layer, querying in query_tokens(network):
         if isinstance(layer, Attention):
             keys = len(layer.memory) + layer.attends_data * length
-            most = max(most, len(asking) * keys, length * layer.heads * max(layer.query.shape[2], layer.value.shape[2]))
+            most = max(
+                most, len(querying) * keys, length * layer.heads * max(layer.query.shape[2], layer.value.shape[2])
+            )
         length = layer.length_out(length)
         most = max(most, length * layer.width_out)
     return most
@@ -108,10 +111,10 @@ def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
 
 @apply.register
 def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
-    some = weights.get("asking")
-    asking = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
-    out = np.zeros((*asking.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
-    queries = _by_head(asking, weights["query"], weights["query_bias"])  # (b, a, H, k)
+    some = weights.get("querying")
+    querying = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
+    out = np.zeros((*querying.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
+    queries = _by_head(querying, weights["query"], weights["query_bias"])  # (b, a, H, k)
     data = [_by_head(X, weights[name], weights[f"{name}_bias"]) for name in ("key", "value") if layer.attends_data]
     for head in range(layer.heads):
         q = queries[:, :, head]  # (b, a, k)
@@ -122,8 +125,8 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
             columns.append(data[1][:, None, :, head])  # (b, 1, n, v)
         out += project(_mix(scores, columns), weights["output"][head])
     out += weights["output_bias"]
-    out = asking + out if layer.residual else out
-    if asking is X:
+    out = querying + out if layer.residual else out
+    if querying is X:
         return out
     whole = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
     whole[:, some] = out

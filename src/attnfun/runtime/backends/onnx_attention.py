@@ -41,20 +41,20 @@ def operator(layer: Attention, graph: Graph, rows: str, queries: str, length: in
     memory = _memory(layer, graph) if count else []
     shared = [graph.reshape(tensor, 1, heads, count, -1) for tensor in memory]  # (1, H, M, .)
     if not layer.attends_data:
-        asking = graph.reshape(queries, 1, heads, -1, size)  # (1, H, B*n, k)
-        return graph.reshape(graph.node("Attention", asking, *shared, scale=1.0), heads, -1, width)
-    asking, *data = (
+        querying = graph.reshape(queries, 1, heads, -1, size)  # (1, H, B*n, k)
+        return graph.reshape(graph.node("Attention", querying, *shared, scale=1.0), heads, -1, width)
+    querying, *data = (
         graph.node("Transpose", graph.reshape(tensor, heads, -1, length, features), perm=[1, 0, 2, 3])
         for tensor, features in zip([queries, *_data(layer, graph, rows)], (size, size, width), strict=True)
     )  # (B, H, n, .)
     if count:
-        batch = graph.node("Shape", asking, start=0, end=1)  # (1,)
+        batch = graph.node("Shape", querying, start=0, end=1)  # (1,)
         shape = graph.node("Concat", batch, graph.integers("one point", 1, 1, 1), axis=0)
         data = [
             graph.node("Concat", own, graph.node("Expand", common, shape), axis=2)
             for own, common in zip(data, shared, strict=True)
         ]  # (B, H, n + M, .)
-    average = graph.node("Attention", asking, *data, scale=1.0)  # (B, H, n, v)
+    average = graph.node("Attention", querying, *data, scale=1.0)  # (B, H, n, v)
     return graph.reshape(graph.node("Transpose", average, perm=[1, 0, 2, 3]), heads, -1, width)
 
 
@@ -109,9 +109,9 @@ class Data:
     def scores(self, graph: Graph, queries: str) -> str:
         """Scores of queries (H, B*n, k), (H, B*n, n)."""
         heads, length, size = self.layer.heads, self.count, self.layer.query.shape[2]
-        asking = graph.reshape(queries, heads, -1, length, 1, size)  # (H, B, n, 1, k)
-        asked = graph.reshape(self.keys, heads, -1, 1, length, size)  # (H, B, 1, n, k)
-        products = graph.node("Mul", asking, asked)  # (H, B, n, n, k)
+        querying = graph.reshape(queries, heads, -1, length, 1, size)  # (H, B, n, 1, k)
+        keys = graph.reshape(self.keys, heads, -1, 1, length, size)  # (H, B, 1, n, k)
+        products = graph.node("Mul", querying, keys)  # (H, B, n, n, k)
         scores = graph.node("ReduceSum", products, graph.integers("last axis", -1), keepdims=0)  # (H, B, n, n)
         return graph.reshape(scores, heads, -1, length)
 

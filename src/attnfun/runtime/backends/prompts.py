@@ -80,19 +80,21 @@ def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
 @apply.register
 def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     out = X.copy() if layer.residual else np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
-    asking, answer = _merge(X, weights["query"])  # indices of the rows that stand for all, (n',) and (n,)
-    asked, owner = _merge(X, weights["key"], weights["value"]) if layer.attends_data else (np.arange(0), np.arange(0))
+    querying, answer = _merge(X, weights["query"])  # indices of the rows that stand for all, (n',) and (n,)
+    attended, owner = (
+        _merge(X, weights["key"], weights["value"]) if layer.attends_data else (np.arange(0), np.arange(0))
+    )
     memory = np.broadcast_to(weights["memory"], (len(X), *layer.memory.shape))  # (b, M, e)
-    tokens = np.concatenate([X[:, asked], memory], axis=1) if layer.attends_data else memory  # (b, T, e)
-    counts = np.append(np.bincount(owner, minlength=len(asked)), np.ones(len(layer.memory))).astype(X.dtype)  # (T,)
+    tokens = np.concatenate([X[:, attended], memory], axis=1) if layer.attends_data else memory  # (b, T, e)
+    counts = np.append(np.bincount(owner, minlength=len(attended)), np.ones(len(layer.memory))).astype(X.dtype)  # (T,)
     k = _project(tokens[:, None], weights["key"], weights["key_bias"][:, None])  # (b, H or 1, T, k)
     v = _project(tokens[:, None], weights["value"], weights["value_bias"][:, None])  # (b, H or 1, T, v)
     written = np.flatnonzero(weights["output"].any(axis=(0, 1)) | (weights["output_bias"] != 0))
     output = weights["output"][..., written].reshape(-1, len(written))  # (H v, written)
-    total = np.empty((len(X), len(asking), len(written)), dtype=X.dtype)
+    total = np.empty((len(X), len(querying), len(written)), dtype=X.dtype)
     rows = max(1, BLOCK // (len(X) * layer.heads * (len(counts) + layer.query.shape[2])))
-    for at in range(0, len(asking), rows):
-        block = X[:, None, asking[at : at + rows]]  # (b, 1, n', d)
+    for at in range(0, len(querying), rows):
+        block = X[:, None, querying[at : at + rows]]  # (b, 1, n', d)
         q = _project(block, weights["query"], weights["query_bias"][:, None])  # (b, H, n', k)
         y = np.moveaxis(_mix(q, k, v, counts), 1, 2)  # (b, n', H, v)
         total[:, at : at + rows] = y.reshape(*y.shape[:2], -1) @ output + weights["output_bias"][written]

@@ -94,8 +94,8 @@ class Product:
         return prod(len(axis.slopes) for axis in self.axes)
 
     @property
-    def asked(self) -> int:
-        """Tokens that a query asks, at most."""
+    def reached(self) -> int:
+        """Tokens that a query reaches, at most."""
         return prod(axis.width for axis in self.axes)
 
     def __call__(self, queries: Floats) -> Moments:
@@ -170,8 +170,8 @@ class Stream:
         return len(self.offsets)
 
     @property
-    def asked(self) -> int:
-        """Tokens that a query asks, at most."""
+    def reached(self) -> int:
+        """Tokens that a query reaches, at most."""
         return self.tree.widest
 
     def __call__(self, queries: Floats) -> Moments:
@@ -214,9 +214,9 @@ class Listed:
         return self.every.tokens
 
     @property
-    def asked(self) -> int:
+    def reached(self) -> int:
         """Tokens that a query in range asks, at most."""
-        return self.leaves.asked
+        return self.leaves.reached
 
     def __call__(self, queries: Floats) -> Moments:
         """Queries (B, r)."""
@@ -227,12 +227,12 @@ class Listed:
         """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v)."""
         return self._either(queries, lambda bank, some: bank.slopes(some))
 
-    def _either(self, queries: Floats, ask: Callable[[Stream, Floats], Any]) -> Any:
+    def _either(self, queries: Floats, average: Callable[[Stream, Floats], Any]) -> Any:
         """Leaves for queries in range, every token for the others."""
         inside = self.leaves.tree.holds(queries)
         if inside.all():
-            return ask(self.leaves, queries)
-        parts = [ask(self.leaves, queries[inside]), ask(self.every, queries[~inside])]
+            return average(self.leaves, queries)
+        parts = [average(self.leaves, queries[inside]), average(self.every, queries[~inside])]
         back = np.argsort(np.concatenate([np.flatnonzero(inside), np.flatnonzero(~inside)]))
 
         def joined(*arrays: Floats) -> Floats:

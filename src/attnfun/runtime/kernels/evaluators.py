@@ -21,9 +21,9 @@ from ...arithmetic.formats import held_in, round_to
 from ...domain import Box
 from ...network import Attention, FactoredAttention, Network
 from ..backends import numpy as plain
-from .asks import Step, steps_of
 from .banks import Bank, Moments
 from .programs import program
+from .query_groups import Step, steps_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -46,7 +46,7 @@ class Evaluator:
     @property
     def banks(self) -> list[Bank]:
         """All banks, layer by layer, head by head."""
-        return [ask.bank for step in self.steps for ask in step.asks]
+        return [group.bank for step in self.steps for group in step.query_groups]
 
     def __call__(self, X: Array) -> Array:
         """Cost O(tokens asked) a query, memory O(BLOCK) a thread beside the result."""
@@ -62,7 +62,7 @@ class Evaluator:
     def _layers(self, block: Floats) -> Array:
         block = block.astype(self.dtype, copy=False)
         for step in self.steps:
-            block = attended(step, block) if step.asks else plain.apply(step.layer, block, step.weights)
+            block = attended(step, block) if step.query_groups else plain.apply(step.layer, block, step.weights)
         return block
 
     def blockwise(self, run: Callable[[Floats], Array], X: Array, out: Array, rows: int) -> Array:
@@ -102,17 +102,17 @@ def evaluator(network: Network, domain: Box, allowance: float = 0.0) -> Evaluato
 
 def attended(step: Step, X: Array) -> Array:
     """An attention layer on a block (b, n, d): banks for memory tokens, data tokens added as they are."""
-    layer, weights, asking = step.layer, step.weights, step.weights["asking"]
+    layer, weights, querying = step.layer, step.weights, step.weights["querying"]
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101 - only attention has banks
-    every = len(asking) == X.shape[1]
+    every = len(querying) == X.shape[1]
     out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
-    for ask in step.asks:
-        members, head = slice(None) if len(ask.asking) == X.shape[1] else ask.asking, ask.head
+    for group in step.query_groups:
+        members, head = slice(None) if len(group.querying) == X.shape[1] else group.querying, group.head
         q = plain.project(X[:, members], weights["query"][head], weights["query_bias"][head])  # (b, a, k)
-        found = ask.bank(ask.queries(q))
+        found = group.bank(group.queries(q))
         mean = _with_data(found, q, X, weights, head) if layer.attends_data else found.mean.reshape(*q.shape[:2], -1)
         out[:, members] += plain.project(mean.astype(X.dtype, copy=False), weights["output"][head])
-    where = slice(None) if every else asking
+    where = slice(None) if every else querying
     if weights["output_bias"].any():
         out[:, where] += weights["output_bias"]
     if layer.residual:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from ...network import Affine, Attention, FactoredAttention, Softmax
 from ..backends import numpy as plain
-from .asks import Step
 from .banks import Moments
 from .evaluators import Evaluator, attended, shares
+from .query_groups import Step
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ def gradient(evaluator: Evaluator, X: Array) -> Array:
         block = block.astype(evaluator.dtype, copy=False)
         moves = np.broadcast_to(np.eye(inputs).reshape(*network.shape_in, inputs), (*block.shape, inputs))
         for step in evaluator.steps:
-            after = attended(step, block) if step.asks else plain.apply(step.layer, block, step.weights)
+            after = attended(step, block) if step.query_groups else plain.apply(step.layer, block, step.weights)
             block, moves = after, _moved(step, block, after, moves)
         return moves
 
@@ -54,11 +54,11 @@ def _moved(step: Step, X: Array, after: Array, moves: Floats) -> Floats:
         weights = after[..., None].astype(np.float64)  # (b, n, d, 1)
         return weights * (moves - (weights * moves).sum(axis=2, keepdims=True))
     out = np.zeros((*X.shape[:2], layer.width_out, moves.shape[-1]))  # (b, n, o, D)
-    asking = step.weights["asking"]
+    querying = step.weights["querying"]
     for head, members, average in _averages(step, X, moves):
         out[:, members] += np.einsum("bavD,vo->baoD", average, layer.output[head])
     if layer.residual:
-        out[:, asking] += moves[:, asking]
+        out[:, querying] += moves[:, querying]
     return out
 
 
@@ -66,19 +66,19 @@ def _averages(step: Step, X: Array, moves: Floats):
     """For each head and the tokens that ask it, the derivatives of their averages (b, a, v, D)."""
     layer, weights = step.layer, step.weights
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101
-    asks = [(ask.head, ask.asking, ask) for ask in step.asks]
-    for head, members, ask in asks or [(head, weights["asking"], None) for head in range(layer.heads)]:
+    query_groups = [(group.head, group.querying, group) for group in step.query_groups]
+    for head, members, group in query_groups or [(head, weights["querying"], None) for head in range(layer.heads)]:
         q = plain.project(X[:, members], weights["query"][head], weights["query_bias"][head])  # (b, a, k)
         dq = np.einsum("badD,dk->bakD", moves[:, members], layer.query[head])
         shape, values = q.shape[:2], layer.output.shape[1]
-        if ask is None:
+        if group is None:
             nothing = np.zeros(shape[0] * shape[1])
             found = Moments(np.zeros((len(nothing), values)), nothing - np.inf, nothing)
             centre, slopes, varying = np.zeros((*shape, 0)), np.zeros((*shape, 0, values)), dq[:, :, :0]
         else:
-            found, centre, slopes = ask.bank.slopes(ask.queries(q))
+            found, centre, slopes = group.bank.slopes(group.queries(q))
             centre, slopes = centre.reshape(*shape, -1), slopes.reshape(*shape, -1, values)
-            varying = dq[:, :, ask.features]  # (b, a, r, D)
+            varying = dq[:, :, group.features]  # (b, a, r, D)
         if not layer.attends_data:
             yield head, members, np.einsum("barv,barD->bavD", slopes, varying)
             continue

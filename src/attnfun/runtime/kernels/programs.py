@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ...network import Affine, Attention, FactoredAttention
-from .asks import Step
 from .banks import Bank, Stream
 from .operations import AFFINE, HEAD
+from .query_groups import Step
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -190,35 +190,39 @@ def _attention(
     queries = [
         np.stack(
             [
-                writer.affine(token, layer.query[ask.head][:, ask.features], layer.query_bias[ask.head][ask.features])
-                for token in tokens[ask.asking]
+                writer.affine(
+                    token, layer.query[group.head][:, group.features], layer.query_bias[group.head][group.features]
+                )
+                for token in tokens[group.querying]
             ]
         )
-        for ask in step.asks
+        for group in step.query_groups
     ]  # (a, r) each
     means: dict[int, Integers] = {}  # (a, v) each
-    large = [number for number, ask in enumerate(step.asks) if not isinstance(ask.bank, Stream)]
+    large = [number for number, group in enumerate(step.query_groups) if not isinstance(group.bank, Stream)]
     if large:
         small = [query.ravel() for number, query in enumerate(queries) if number not in large]
         kept = np.unique(np.concatenate([*small, tokens.ravel() if layer.residual else tokens[:0, 0]]))
         stages.append(writer.code(np.concatenate([kept, *(queries[number].ravel() for number in large)])))
-        stages.append(Calls(len(kept), tuple((step.asks[number].bank, *queries[number].shape) for number in large)))
+        stages.append(
+            Calls(len(kept), tuple((step.query_groups[number].bank, *queries[number].shape) for number in large))
+        )
         queries, tokens = [np.searchsorted(kept, query) for query in queries], np.searchsorted(kept, tokens)
-        shapes = [(len(step.asks[number].asking), layer.output.shape[1]) for number in large]
+        shapes = [(len(step.query_groups[number].querying), layer.output.shape[1]) for number in large]
         writer = Writer(len(kept) + sum(a * v for a, v in shapes))
         start = len(kept)
         for number, (a, v) in zip(large, shapes, strict=True):
             means[number] = np.arange(start, start + a * v).reshape(a, v)
             start += a * v
-    for number, ask in enumerate(step.asks):
-        if isinstance(ask.bank, Stream):
-            means[number] = np.stack([writer.head(query, ask.bank) for query in queries[number]])
+    for number, group in enumerate(step.query_groups):
+        if isinstance(group.bank, Stream):
+            means[number] = np.stack([writer.head(query, group.bank) for query in queries[number]])
     out = np.zeros((len(tokens), layer.width_out), dtype=np.int64)  # nobody reads the tokens that ask nothing
-    for token in step.weights["asking"]:
+    for token in step.weights["querying"]:
         heads = [
-            (means[number][ask.asking == token][0], layer.output[ask.head])
-            for number, ask in enumerate(step.asks)
-            if token in ask.asking
+            (means[number][group.querying == token][0], layer.output[group.head])
+            for number, group in enumerate(step.query_groups)
+            if token in group.querying
         ]
         parts = [*heads, (tokens[token], np.eye(layer.width_out))] if layer.residual else heads
         features, weights = (np.concatenate(each) for each in zip(*parts, strict=True))

@@ -48,7 +48,7 @@ def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
         sure = _score_doubt(tokens.offsets, tokens.steepest, reach) < SURE
         if len(tokens.offsets) > SMALL:
             line = Product.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
-            if line.asked <= WORTH * len(tokens.offsets):
+            if line.reached <= WORTH * len(tokens.offsets):
                 return line
         return Stream.of(tokens)
     if room > 0 and rank > 1:

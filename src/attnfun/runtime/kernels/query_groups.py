@@ -1,4 +1,4 @@
-"""Who asks what: each layer of a network with its weights in the deployed dtype, and its heads with their banks."""
+"""Each layer of a network with its weights in the deployed dtype, and its heads with their banks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Ask:
-    """Tokens that ask one head with the same constants: their bank, and which query features they bring along."""
+class QueryGroup:
+    """Query tokens that meet one head with the same constants: their bank, and their varying query features."""
 
     head: int
-    asking: Integers  # positions of tokens
+    querying: Integers  # positions of tokens
     features: Integers  # query features that vary
     bank: Bank
 
@@ -44,7 +44,7 @@ class Step:
 
     layer: Layer
     weights: dict[str, Array]
-    asks: tuple[Ask, ...]
+    query_groups: tuple[QueryGroup, ...]
 
 
 def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Iterator[Step]:
@@ -52,30 +52,34 @@ def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Ite
     low, high = (end.reshape(network.shape_in) for end in (domain.lo, domain.hi))
     known = Features(np.ones(network.shape_in, dtype=bool), low, high)
     sample = np.zeros((1, *network.shape_in), dtype=dtype)  # constant features are the same for every input
-    for (layer, asking), room in zip(plain.asking_tokens(network), rooms(network, allowance), strict=True):
+    for (layer, querying), room in zip(plain.query_tokens(network), rooms(network, allowance), strict=True):
         if isinstance(layer, FactoredAttention):
-            yield _factored_step(layer, asking, known, float(room[0]), dtype)
+            yield _factored_step(layer, querying, known, float(room[0]), dtype)
             sample = np.zeros((1, sample.shape[1], layer.width_out), dtype=dtype)  # nothing behind it is constant
         else:
-            weights = {**plain.prepare(layer, dtype), "asking": asking}
-            asks = tuple(_asks(layer, weights, asking, known, sample, room)) if isinstance(layer, Attention) else ()
-            yield Step(layer, weights, asks)
+            weights = {**plain.prepare(layer, dtype), "querying": querying}
+            query_groups = (
+                tuple(_query_groups(layer, weights, querying, known, sample, room))
+                if isinstance(layer, Attention)
+                else ()
+            )
+            yield Step(layer, weights, query_groups)
             sample = plain.apply(layer, sample, weights)
         known = known.after(layer)
 
 
-def _factored_step(layer: FactoredAttention, asking: Integers, known: Features, room: float, dtype: str) -> Step:
+def _factored_step(layer: FactoredAttention, querying: Integers, known: Features, room: float, dtype: str) -> Step:
     names = "query", "query_bias", "output", "output_bias"
-    weights = {**{name: getattr(layer, name).astype(dtype) for name in names}, "asking": asking}
+    weights = {**{name: getattr(layer, name).astype(dtype) for name in names}, "querying": querying}
     queries = linear(known, layer.query[0], layer.query_bias[0])
     reach = np.maximum(np.abs(queries.low), np.abs(queries.high)).max(axis=0)
     bank = factored(layer.axes(layer.slopes), layer.axes(layer.offsets), layer.values, room, reach)
-    return Step(layer, weights, (Ask(0, asking, np.arange(len(layer.sizes)), bank),))
+    return Step(layer, weights, (QueryGroup(0, querying, np.arange(len(layer.sizes)), bank),))
 
 
-def _asks(
-    layer: Attention, weights: dict[str, Array], asking: Integers, known: Features, sample: Array, room: Array
-) -> Iterator[Ask]:
+def _query_groups(
+    layer: Attention, weights: dict[str, Array], querying: Integers, known: Features, sample: Array, room: Array
+) -> Iterator[QueryGroup]:
     """Banks of all heads, one for all tokens whose constant query features agree."""
     if len(layer.memory) == 0:
         return
@@ -83,12 +87,12 @@ def _asks(
         queries = linear(known, layer.query[head], layer.query_bias[head])
         at = plain.project(sample, weights["query"][head], weights["query_bias"][head])[0]  # (n, k)
         keys, values = (weights[name][head].astype(np.float64) for name in ("keys", "values"))  # (M, k), (M, v)
-        varies = queries.varies[asking].any(axis=0)  # (k,)
-        constants = np.where(varies, 0.0, at[asking])  # (a, k)
+        varies = queries.varies[querying].any(axis=0)  # (k,)
+        constants = np.where(varies, 0.0, at[querying])  # (a, k)
         matters = varies & (layer.attends_data | (np.ptp(keys, axis=0) > 0))
         rows, group = np.unique(constants, axis=0, return_inverse=True)
         for number, row in enumerate(rows):
-            members = asking[group.ravel() == number]
+            members = querying[group.ravel() == number]
             tokens = Tokens(keys[:, matters], keys @ row.astype(np.float64), values)
             ends = queries.low[members].min(axis=0)[matters], queries.high[members].max(axis=0)[matters]
-            yield Ask(head, members, np.flatnonzero(matters), recognised(tokens, float(room[head]), *ends))
+            yield QueryGroup(head, members, np.flatnonzero(matters), recognised(tokens, float(room[head]), *ends))
