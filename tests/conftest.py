@@ -32,6 +32,7 @@ def case_of(item: pytest.Item) -> str | None:
     return None
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests by the case they are about, or by the module whose fixture they share."""
     for item in items:

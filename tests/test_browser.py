@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -40,7 +39,7 @@ def lab() -> Iterator[str]:
     command = [sys.executable, "-c", "from attnfun.cli import main; main()", "lab", "--no-show", "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     yield f"http://127.0.0.1:{port}"
-    process.send_signal(signal.SIGINT)  # as Ctrl-C does: it cleans up
+    process.terminate()  # it cleans up, as after Ctrl-C
     process.wait(PATIENCE / 1000)
 
 

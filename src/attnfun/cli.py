@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -295,6 +296,8 @@ def lab(
     from attnfun.look.lab import launch
     from attnfun.look.lab.limits import Limits
 
+    for stop in (signal.SIGINT, signal.SIGTERM):  # jobs in the background of a shell ignore the first one
+        signal.signal(stop, signal.default_int_handler)
     launch(port, Limits(seconds=seconds, memory=int(gigabytes * 2**30)), show=show)
 
 

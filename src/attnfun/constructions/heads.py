@@ -3,8 +3,9 @@
 **Corners** [T 4.4]. A head on the piece [a, b] of a line reads `clip(u, a, b)`, which is u plus or minus
 `ReLU(u - t)` for the corners t at its ends. Layer 1 makes these: the input becomes two rows, (coordinates, 0, 0, 0)
 and (0, 0, 1, u - t), and the head of corner t has the query `R (u - t)`; the keys are the third entries, 0 and 1, and
-the values the fourth, 0 and u - t. It returns `z σ(R z)`, z = u - t, which is ReLU(z) to within 0.27847/R everywhere, and
-the residual connection puts it beside the coordinates. Layer 2 holds the heads, and a linear map keeps the first row.
+the values the fourth, 0 and u - t. It returns `z σ(R z)`, z = u - t, which is ReLU(z) to within 0.27847/R everywhere,
+and the residual connection puts it beside the coordinates. Layer 2 holds the heads, and a linear map keeps the first
+row.
 """
 
 from __future__ import annotations

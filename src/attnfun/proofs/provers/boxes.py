@@ -11,8 +11,8 @@ is left is the cutting tree; the rule's conclusion, not this search, says what i
 Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order
 (`resources/executors.py`), so the tree is the same on one machine or many. The tree at the beginning of a round is
 kept in a checkpoint every so often, and whenever a search is interrupted or loses its workers; a search that goes on
-from there bounds the leaves again and ends in the same tree. (One that ran out of time keeps its tree too. The round cut short
-makes another order of boxes, so the bound may differ, but holds.)
+from there bounds the leaves again and ends in the same tree. (One that ran out of time keeps its tree too. The round
+cut short makes another order of boxes, so the bound may differ, but holds.)
 """
 
 from __future__ import annotations
