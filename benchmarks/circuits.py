@@ -16,10 +16,9 @@ import time
 from pathlib import Path
 from statistics import median
 
-from functions import Row, rows
-
 import attnfun as af
 from attnfun.experiments.circuit import names, sine_of_squares
+from functions import Row, rows
 
 RESULTS = Path(__file__).parent / "results"
 RELATIVE = 1e-6

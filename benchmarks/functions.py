@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from attnfun.experiments.evidence.problem import problems
+from contests.evidence.problem import problems
 
 Row = tuple[str, str, dict[str, tuple[float, float]]]
 """Name, formula, domain."""

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from kernel_banks import Contestant, axis_of, bank, error_of, evaluated, grid_values, rates, smooth, wave
 from numba import njit
 from scipy.interpolate import BarycentricInterpolator, CubicSpline, NdBSpline, RBFInterpolator, make_interp_spline
 from scipy.ndimage import map_coordinates, spline_filter1d
@@ -29,6 +28,7 @@ from scipy.ndimage import map_coordinates, spline_filter1d
 import attnfun as af
 from attnfun.network import FactoredAttention, Network, storage
 from attnfun.runtime.kernels.evaluators import Evaluator, processors
+from kernel_banks import Contestant, axis_of, bank, error_of, evaluated, grid_values, rates, smooth, wave
 
 RESULTS = Path(__file__).parent / "results" / "kernels.md"
 ROOM = 2.5e-7

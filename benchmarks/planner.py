@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from functions import rows
 
 import attnfun as af
 from attnfun.constructions import REGISTRY
 from attnfun.domain import as_box
 from attnfun.targets import as_target
+from functions import rows
 
 RESULTS = Path(__file__).parent / "results"
 RELATIVE = 1e-4

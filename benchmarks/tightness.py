@@ -12,9 +12,8 @@ import os
 import time
 from pathlib import Path
 
-from functions import rows
-
 import attnfun as af
+from functions import rows
 
 RESULTS = Path(__file__).parent / "results"
 TOKENS = 64

@@ -4,7 +4,7 @@
 
 Writes tokens.md, smallest.md with tokens.png, and precision.md into benchmarks/results. Tokens are counted over all
 heads and layers. "grid" is the size that the bound of arXiv 2504.19901 asks for. The peers
-(`attnfun.experiments.peers`) are sampled, in one variable: coefficients of a Chebyshev interpolant, knots of a cubic
+(`contests.peers`) are sampled, in one variable: coefficients of a Chebyshev interpolant, knots of a cubic
 spline, support points of an AAA rational, and the error of a head with as many tokens as ours, trained by Adam and
 L-BFGS.
 """
@@ -16,14 +16,15 @@ import sys
 import time
 from pathlib import Path
 
-from functions import rows
-
 import attnfun as af
 from attnfun.domain import as_box
-from attnfun.experiments import drawing, peers, spectral
+from attnfun.experiments import drawing
 from attnfun.experiments.base import Picture
+from attnfun.experiments.spectral import TOLERANCES
 from attnfun.experiments.training import ADAM, LBFGS, trained_head
 from attnfun.targets import as_target
+from contests import peers, sizes
+from functions import rows
 
 RESULTS = Path(__file__).parent / "results"
 SHOWN = (1e-4, 1e-8)
@@ -60,7 +61,7 @@ class Row:
         proof = min(time.monotonic() - began, self.seconds)
         others: list[object] = [""] * 4
         if len(self.domain) == 1:
-            function = spectral.on_unit(self.formula, self.domain)
+            function = sizes.on_unit(self.formula, self.domain)
             others = [
                 peers.chebyshev(function, self.eps) or f"> {peers.MOST_COEFFICIENTS}",
                 peers.spline(function, self.eps) or f"> {peers.MOST_KNOTS}",
@@ -117,12 +118,12 @@ def smallest(listed: list, limit: float) -> None:
     for name, formula, domain in listed:
         if len(domain) > 1:
             continue
-        found = spectral.reached(formula, domain, spectral.TOLERANCES, limit)
-        panels.append(spectral.panel(name, found))
+        found = sizes.reached(formula, domain, TOLERANCES, limit)
+        panels.append(sizes.panel(name, found))
         net = found[-1].net
         lines.append(f"| {name} | {found[-1].eps:g} | {net.network.tokens} | {net.certificate.bound:.2e} |")
     drawing.draw(Picture("tokens", "Tokens against eps", tuple(panels), 4)).savefig(RESULTS / "tokens.png", dpi=110)
-    tried = ", ".join(f"{eps:g}" for eps in spectral.TOLERANCES)
+    tried = ", ".join(f"{eps:g}" for eps in TOLERANCES)
     (RESULTS / "smallest.md").write_text("\n".join([*lines, "", f"Tried: {tried}; at most {limit:g} s each.", ""]))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from attnfun.errors import InputError
-from attnfun.experiments import peers
-from attnfun.experiments.evidence import contest, problem, verdict
-from attnfun.experiments.evidence.contestants import CONTESTANTS, OURS, Contestant, Offer
-from attnfun.experiments.evidence.experiment import Evidence, Totals
-from attnfun.experiments.evidence.problem import Problem, problems
+from contests import peers
+from contests.evidence import contest, problem, verdict
+from contests.evidence.contestants import CONTESTANTS, OURS, Contestant, Offer
+from contests.evidence.experiment import Evidence, Totals
+from contests.evidence.problem import Problem, problems
 
 ROOT = Path(__file__).parent.parent
 LINE = Problem("line", "2*tanh(3*x)", {"x": (0.0, 1.0)})

@@ -93,7 +93,7 @@ def test_experiments_that_train_say_what_is_missing(monkeypatch):
     left_out = missing(named([]))
     assert set(left_out) == {name for name, one in REGISTRY.items() if "torch" in one.extras}
     with pytest.raises(MissingExtra, match=r"pip install 'attnfun\[torch\]'"):
-        raise left_out["spectral"]
+        raise left_out["two-layer"]
 
 
 def test_training_learns_what_it_is_shown_and_leaves_threads_alone():

@@ -17,17 +17,14 @@ from pathlib import Path
 from ..errors import InputError, MissingExtra
 from .base import Experiment, Result, Step, Table, quietly
 from .circuit import Circuit
-from .fine_tuning import FineTuning
 from .incontext import InContext
 from .max_affine import MaxAffine
 from .one_head import OneHead, OneHeadLp
 from .regression import Regression
 from .relu import Relu
-from .resources import Resources
 from .softmax_readout import SoftmaxReadout
 from .spectral import Spectral
 from .subspace import Subspace
-from .tasks import Tasks
 from .truncated_linear import TruncatedLinear
 from .two_layer import TwoLayer
 from .writing import made, write
@@ -49,9 +46,6 @@ REGISTRY: dict[str, Experiment] = {
         Subspace(),
         Regression(),
         InContext(),
-        FineTuning(),
-        Tasks(),
-        Resources(),
     )
 }
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 import attnfun as af
 
-from ..domain import as_box
 from ..pieces.potentials import Mesh
 from ..pieces.singularities import survey
-from ..targets import as_target
-from . import peers
-from .base import Cell, Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
+from .base import Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
 from .drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
 
 Floats = npt.NDArray[np.float64]
@@ -30,18 +26,7 @@ FORMULAS = (RUNGE, "sin(10*x)", "tanh(50*x)*cos(3*x)", "exp(-200*x**2)")
 QUICK_FORMULAS = FORMULAS[:2]
 LINE: Domain = {"x": (-1.0, 1.0)}
 POINTS = np.linspace(-1, 1, 2001)
-COLUMNS = ("eps", "tokens", "proved", "grid", "Chebyshev", "spline", "AAA", "error of a trained head")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One tolerance: our network, and the sizes that others take (None: too many)."""
-
-    eps: float
-    net: af.Compiled
-    chebyshev: int | None
-    spline: int | None
-    rational: int
+COLUMNS = ("eps", "tokens", "proved", "grid")
 
 
 class Spectral(Experiment):
@@ -50,73 +35,46 @@ class Spectral(Experiment):
     name = "spectral"
     title = "Bregman attention"
     constructions = ("spectral",)
-    extras = ("torch",)
 
     def run(self, quick: bool = False, step: Step = quietly) -> Result:
         """Tolerances for a few functions of one variable, and two pictures of Runge's."""
         tables, panels = [], []
         for formula in QUICK_FORMULAS if quick else FORMULAS:
             step(formula)
-            rows = reached(formula, LINE, QUICK_TOLERANCES if quick else TOLERANCES, SECONDS)
-            panels.append(panel(formula, rows))
-            step(f"{formula}: training heads")
-            tables.append(_table(formula, rows, len(tables)))
+            nets = reached(formula, QUICK_TOLERANCES if quick else TOLERANCES, SECONDS)
+            panels.append(_panel(formula, nets))
+            tables.append(_table(formula, nets, len(tables)))
         step("pictures")
         text = (
             "One head whose scores are tangents of a convex function and whose values are solved (ours; see "
-            "docs/bregman-attention.md). Tokens with a proof, beside the grid that the bound of arXiv 2504.19901 asks "
-            "for, coefficients of a Chebyshev interpolant, knots of a cubic spline and support points of an AAA "
-            "rational (sampled, not proved), and the largest error of a head with as many tokens as ours, trained by "
-            "Adam and L-BFGS in float64."
+            "docs/bregman-attention.md). Tokens with a proof, beside the grid that the bound of arXiv 2504.19901 "
+            "takes. `benchmarks/tokens.py` compares them with other approximations."
         )
-        pictures = (Picture("tokens", "Tokens against eps, beside other ways", tuple(panels)), _cells(), _errors())
+        pictures = (Picture("tokens", "Tokens against eps", tuple(panels)), _cells(), _errors())
         return Result(text, pictures, tuple(tables))
 
 
-def on_unit(formula: str, domain: Domain) -> peers.Line:
-    """A function of one variable, moved to [-1, 1]."""
-    target = as_target(formula, as_box(domain))
-    low, high = next(iter(domain.values()))
-    return lambda t: target.values(np.clip(low + (high - low) * (t + 1) / 2, low, high)[:, None])[:, 0]
-
-
-def reached(formula: str, domain: Domain, tolerances: Iterable[float], limit: float) -> list[Row]:
-    """Rows at falling tolerances, up to the first that is not proved within the limit (seconds)."""
-    rows, function = [], on_unit(formula, domain)
+def reached(formula: str, tolerances: Iterable[float], limit: float) -> dict[float, af.Compiled]:
+    """Networks at falling tolerances, up to the first that is not proved within the limit (seconds)."""
+    nets: dict[float, af.Compiled] = {}
     for eps in tolerances:
         try:
-            net = af.compile(formula, domain, eps, construction="spectral", time_limit=limit)
+            nets[eps] = af.compile(formula, LINE, eps, construction="spectral", time_limit=limit)
         except af.ToleranceNotMet:
             break
-        sizes = peers.chebyshev(function, eps), peers.spline(function, eps), peers.rational(function, eps)
-        rows.append(Row(eps, net, *sizes))
-    return rows
+    return nets
 
 
-def panel(title: str, rows: list[Row]) -> Panel:
+def _panel(title: str, nets: dict[float, af.Compiled]) -> Panel:
     """Tokens against eps."""
-    eps = [row.eps for row in rows]
-    curves = (
-        Curve("grid of the paper (its bound)", eps, [row.net.paper_tokens for row in rows], ":", GREY),
-        Curve("Chebyshev coefficients", eps, [row.chebyshev for row in rows], "--", ORANGE),
-        Curve("cubic spline knots", eps, [row.spline for row in rows], "-.", GREEN),
-        Curve("AAA support points", eps, [row.rational for row in rows], "--", SKY),
-        Curve("spectral attention, proved", eps, [row.net.network.tokens for row in rows], "o-", BLUE),
-    )
-    return Panel(title, "eps", "size", curves, limits=(1, 1e5))
+    eps, sizes = list(nets), [net.network.tokens for net in nets.values()]
+    grid = Curve("grid of the paper (its bound)", eps, [net.paper_tokens for net in nets.values()], ":", GREY)
+    return Panel(title, "eps", "tokens", (grid, Curve("spectral attention, proved", eps, sizes, "o-", BLUE)))
 
 
-def _table(formula: str, rows: list[Row], number: int) -> Table:
-    """Sizes, and what training makes of as many tokens."""
-    from .training import trained_head
-
-    function, lines = on_unit(formula, LINE), []
-    for row in rows:
-        net = row.net
-        free = trained_head(function, net.network.tokens, peers.CHECKS)
-        ours: tuple[Cell, ...] = (f"{row.eps:g}", net.network.tokens, net.certificate.bound)
-        lines.append((*ours, net.paper_tokens, row.chebyshev, row.spline, row.rational, free))
-    return Table(f"function-{number + 1}", f"`{formula}`", COLUMNS, tuple(lines))
+def _table(formula: str, nets: dict[float, af.Compiled], number: int) -> Table:
+    rows = ((f"{eps:g}", net.network.tokens, net.certificate.bound, net.paper_tokens) for eps, net in nets.items())
+    return Table(f"function-{number + 1}", f"`{formula}`", COLUMNS, tuple(rows))
 
 
 def runge(x: Floats) -> Floats:

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from ..base import Cell, Table
+from attnfun.experiments.base import Cell, Table
+
 from .contest import Entry
 from .contestants import CONTESTANTS, OURS
 

@@ -10,9 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...network.storage import write_whole
-from ..base import Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
-from ..drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from attnfun.experiments.base import Curve, Panel, Picture, Result, Step, Table, quietly
+from attnfun.experiments.drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from attnfun.network.storage import write_whole
+
+from ..base import Contest
 from . import verdict
 from .contest import TOLERANCES, Entry, entered, read, run, table
 from .contestants import CONTESTANTS, MOST_SAMPLES, OURS, Contestant
@@ -33,7 +35,7 @@ CAVEATS = (
 
 
 @dataclass(frozen=True)
-class Contest(Experiment):
+class Contest(Contest):
     """Everybody on the functions of a file."""
 
     problems: tuple[Problem, ...]
@@ -43,10 +45,6 @@ class Contest(Experiment):
     """A file that keeps the entries of functions that are done, for a run that is interrupted."""
 
     extras: ClassVar[tuple[str, ...]] = ("torch", "sklearn")
-
-    def command(self, quick: bool) -> str:
-        """It is a benchmark."""
-        return f"python benchmarks/evidence.py --part {self.name}{' --quick' * quick}"
 
     def measured(self, quick: bool, contestants: Sequence[Contestant], step: Step) -> list[Entry]:
         """Entries; everybody runs once before the clock counts, for what is loaded or compiled only once."""

@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 import attnfun as af
+from attnfun.experiments.base import Cell, Picture, Result, Step, Table, quietly
 
 from . import shifted
-from .base import Cell, Experiment, Picture, Result, Step, Table, quietly
+from .base import Contest
 from .trials import Start, Task, every_seed, finals, panels, tried
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from .training import Batch
+    from attnfun.experiments.training import Batch
 
 Floats = npt.NDArray[np.float64]
 Function = Callable[[Floats], Floats]
@@ -62,7 +63,7 @@ FULL = Setup(
 QUICK = Setup(20, 10, 2, 2, (1e-4, 1e-3), 8, {"spectral": (0.001,)}, quick=True)
 
 
-class FineTuning(Experiment):
+class FineTuning(Contest):
     """Compiled networks as starting points."""
 
     name = "fine-tuning"
@@ -95,7 +96,7 @@ def network(construction: str) -> af.Compiled:
 
 def start(construction: str, noise: float | None) -> Start:
     """The compiled network with so much noise, or with random weights."""
-    from .training import perturbed, randomised
+    from attnfun.experiments.training import perturbed, randomised
 
     module = network(construction).to_torch()
     return lambda seed: randomised(module, seed) if noise is None else perturbed(module, noise, seed)

@@ -11,8 +11,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ...errors import AttnfunError, MissingExtra, ProofFailed
-from ..base import Cell, Step, Table, quietly
+from attnfun.errors import AttnfunError, MissingExtra, ProofFailed
+from attnfun.experiments.base import Cell, Step, Table, quietly
+
 from .contestants import CONTESTANTS, Contestant, Offer
 from .meter import evaluation, metered
 from .problem import Problem

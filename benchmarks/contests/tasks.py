@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 import attnfun as af
+from attnfun.experiments.base import Cell, Curve, Panel, Picture, Result, Step, Table, quietly
+from attnfun.experiments.drawing import BLUE, GREEN, ORANGE
 
-from .base import Cell, Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
-from .drawing import BLUE, GREEN, ORANGE
+from .base import Contest
 
 Floats = npt.NDArray[np.float64]
 EXAMPLES, VARIABLES, QUERIES, HIDDEN = 20, 5, 5, 10
@@ -145,7 +146,7 @@ def error(answers: Floats, prompts: Prompts) -> float:
     return float(np.mean((answers - prompts.wanted) ** 2) / prompts.wanted.var())
 
 
-class Tasks(Experiment):
+class Tasks(Contest):
     """Learners beside each other on four kinds of tasks."""
 
     name = "tasks"
@@ -192,7 +193,7 @@ def _transformer(kind: str, seconds: float, test: Prompts) -> tuple[float, float
     """Train on fresh prompts of the kind."""
     import torch
 
-    from .training import Reader, within
+    from attnfun.experiments.training import Reader, within
 
     rng = np.random.default_rng(99)
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ...domain import Box, as_box
-from ...errors import InputError
-from ...proofs.search import climbed, corners
-from ...targets import Target, as_target
+from attnfun.domain import Box, as_box
+from attnfun.errors import InputError
+from attnfun.proofs.search import climbed, corners
+from attnfun.targets import Target, as_target
+
 from ..peers import Fit, Floats, scattered
 
 POINTS = 20_000

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .base import Cell, Curve, Panel, Step, Table
-from .drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
+from attnfun.experiments.base import Cell, Curve, Panel, Step, Table
+from attnfun.experiments.drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from .training import Batch
+    from attnfun.experiments.training import Batch
 
 Floats = npt.NDArray[np.float64]
 Start = Callable[[int], "nn.Module"]
@@ -68,7 +68,7 @@ class Trial:
 
 def tried(task: Task, rates: Sequence[float], seeds: int, step: Step) -> list[Trial]:
     """Train from every start, at every rate, with every seed."""
-    from .training import course
+    from attnfun.experiments.training import course
 
     marks = tuple(int(mark) for mark in np.unique(np.linspace(0, task.steps, MARKS).round()))
     trials: list[Trial] = []

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import MissingExtra
+from attnfun.errors import MissingExtra
+
 from .peers import Fit, Floats, Function, sites
 
 GRIDS = (3, 6, 12, 24, 48)
@@ -23,7 +24,7 @@ def grown(function: Function, variables: int, seconds: float) -> Iterator[tuple[
         import kan  # pyright: ignore[reportMissingImports] - it is in the extra `bench`
         import torch
 
-        from .training import parameters
+        from attnfun.experiments.training import parameters
     except ImportError:
         raise MissingExtra("pykan", "bench") from None
     points = sites(SAMPLES, variables)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 import attnfun as af
+from attnfun.experiments.base import Cell, Curve, Panel, Picture, Result, Step, Table, quietly
+from attnfun.experiments.circuit import ENERGY, RANGES
+from attnfun.experiments.drawing import BLUE, GREEN, GREY, ORANGE
+from attnfun.experiments.one_head import LINE, SQUARE
+from attnfun.experiments.rates import fitted
 
-from .base import Cell, Curve, Experiment, Panel, Picture, Result, Step, Table, quietly
-from .circuit import ENERGY, RANGES
-from .drawing import BLUE, GREEN, GREY, ORANGE
-from .one_head import LINE, SQUARE
-from .rates import fitted
+from .base import Contest
 
 COARSE = (0.3, 0.1, 0.03, 0.01, 0.003)
 SMALL = (0.03, 0.01, 0.003, 0.001)
@@ -164,7 +165,7 @@ LEARNERS: tuple[tuple[Study, Callable[[int], Any], tuple[int, ...]], ...] = (
 )
 
 
-class Resources(Experiment):
+class Resources(Contest):
     """Size against tolerance."""
 
     name = "resources"
