@@ -16,8 +16,9 @@ for the sink and 0 for the rest, and the values of the sink are 0, so nothing is
 **Token-wise maps** between attention layers are heads that look at their own token alone: its score is B, all others 0.
 Maps before the first and after the last attention layer stay outside the blocks and may mix tokens.
 
-Stock scores are divided by √(head size), a power of two here, which the queries absorb when the weights are written
-(`residual.py`, where the result is data).
+Stock scores are divided by √(head size), some kernels after multiplying queries and keys by (head size)^(-1/4) each.
+The size is a power of 16, for which all of these are powers of two: scaling rounds nothing. The queries absorb the
+root when the weights are written (`residual.py`, where the result is data).
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ class Model:
         self.heads = max(block.heads for block in self.blocks)
         self.size = 1
         while self.size < max(block.size for block in self.blocks):
-            self.size *= 4
+            self.size *= 16
 
     def _take(self, count: int, name: str) -> Places:
         """Places for features of the stream, named with their number."""
