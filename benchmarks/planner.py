@@ -22,7 +22,7 @@ from functions import rows
 
 import attnfun as af
 from attnfun.constructions import REGISTRY
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.targets import as_target
 
 RESULTS = Path(__file__).parent / "results"

@@ -19,7 +19,7 @@ from pathlib import Path
 from functions import rows
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.experiments import drawing, peers, spectral
 from attnfun.experiments.base import Picture
 from attnfun.experiments.training import ADAM, LBFGS, trained_head

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 import attnfun as af
 
-from ..domain import as_box
+from ..domains.box import as_box
 from ..pieces.potentials import Mesh
 from ..pieces.singularities import survey
 from ..targets import as_target

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...domain import Box, as_box
+from ...domains.box import Box, as_box
 from ...errors import InputError
 from ...proofs.search import climbed, corners
 from ...targets import Target, as_target
