@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.resources.deadline import Deadline
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,7 +21,7 @@ import numpy as np
 
 import attnfun as af
 from attnfun.constructions import REGISTRY
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.targets import as_target
 from functions import rows
 

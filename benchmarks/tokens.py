@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.experiments import drawing
 from attnfun.experiments.base import Picture
 from attnfun.experiments.spectral import TOLERANCES

@@ -21,7 +21,7 @@ from flint import arb
 
 import attnfun as af
 from attnfun.arithmetic.formats import FORMATS, round_to
-from attnfun.domain import Box
+from attnfun.domains.box import Box
 from attnfun.network import Attention
 from attnfun.network.reference import apply
 from attnfun.proofs.search import corners

@@ -33,10 +33,37 @@ LONGEST = 20_000
 PRECISIONS = (128, 512, 2048)
 
 EXACT_AT_ZERO = {"exp": 1, "expm1": 0, "log1p": 0, "sin": 0, "cos": 1, "tan": 0, "sinc": 1, "asin": 0, "atan": 0}
-EXACT_AT_ZERO |= {"sinh": 0, "cosh": 1, "tanh": 0, "erf": 0}
-EXACT_AT_ONE = {"log": 0, "ln": 0, "acos": 0}
+EXACT_AT_ZERO |= {"sinh": 0, "cosh": 1, "tanh": 0, "erf": 0, "cbrt": 0, "asinh": 0, "sech": 1, "sigmoid": fmpq(1, 2)}
+EXACT_AT_ONE = {"log": 0, "ln": 0, "acos": 0, "log2": 0, "log10": 0, "cbrt": 1}
 ELEMENTARY = {"exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinc", "asin", "acos", "atan"}
 ELEMENTARY |= {"sinh", "cosh", "tanh", "erf"}
+
+
+def _either_side(positive: Callable[[arb], arb], negative: Callable[[arb], arb]) -> Callable[[arb], arb]:
+    """A function that is computed in one way for positive arguments and in another for the rest."""
+
+    def value(x: arb) -> arb:
+        return positive(x) if x > 0 else negative(x)
+
+    return value
+
+
+def _cube_root(x: arb) -> arb:
+    if x.contains(0):
+        bound = abs(x).upper().root(3)
+        return bound.union(-bound)
+    return x.root(3) if x > 0 else -(-x).root(3)
+
+
+OWN: dict[str, Callable[[arb], arb]] = {
+    "log2": lambda x: x.log() / arb(2).log(),
+    "log10": lambda x: x.log() / arb(10).log(),
+    "sech": lambda x: x.sech(),
+    "cbrt": _cube_root,
+    "sigmoid": _either_side(lambda x: 1 / (1 + (-x).exp()), lambda x: x.exp() / (1 + x.exp())),
+    "softplus": _either_side(lambda x: x + (-x).exp().log1p(), lambda x: x.exp().log1p()),
+}
+"""Functions that python-flint has no name for."""
 
 
 @contextmanager
@@ -165,7 +192,7 @@ def elementary(name: str, a: Number) -> Number:
     x = ball(a)
     if name == "sqrt" and not x > 0 and x >= 0:
         return x.upper().sqrt().union(arb(0))
-    result = getattr(x, {"ln": "log"}.get(name, name))()
+    result = OWN[name](x) if name in OWN else getattr(x, {"ln": "log"}.get(name, name))()
     return result if result.is_finite() else UNDEFINED
 
 
@@ -177,6 +204,25 @@ def absolute(a: Number) -> Number:
 def sign(a: Number) -> Number:
     """-1, 0 or 1."""
     return fmpq((a > 0) - (a < 0)) if isinstance(a, fmpq) else a.sgn()
+
+
+def angle(y: Number, x: Number) -> Number:
+    """The angle of the point (x, y); undefined at the origin and where balls meet the cut."""
+    if isinstance(y, fmpq) and y == 0 and compare("<", x, fmpq(0)):
+        return arb.pi()
+    if isinstance(y, fmpq) and y == 0 and compare(">", x, fmpq(0)):
+        return fmpq(0)
+    y, x = ball(y), ball(x)
+    if x > 0:
+        return (y / x).atan()
+    if y > 0:
+        return arb.pi() / 2 - (x / y).atan()
+    return -arb.pi() / 2 - (x / y).atan() if y < 0 else UNDEFINED
+
+
+def hypotenuse(a: Number, b: Number) -> Number:
+    """The length of (a, b)."""
+    return elementary("sqrt", add(_whole_power(a, 2), _whole_power(b, 2)))
 
 
 def smaller(a: Number, b: Number) -> Number:
@@ -247,6 +293,15 @@ class Formula:
             case ast.Call(func=ast.Name(id="abs" | "sign" as name), args=[operand]):
                 step, inner = {"abs": absolute, "sign": sign}[name], self.number(operand)
                 return lambda point: step(inner(point))
+            case ast.Call(func=ast.Name(id="atan2" | "hypot" as name), args=[first, second]):
+                step, a, b = {"atan2": angle, "hypot": hypotenuse}[name], self.number(first), self.number(second)
+                return lambda point: step(a(point), b(point))
+            case ast.Call(func=ast.Name(id="clip"), args=[operand, low, high]):
+                inner, a, b = self.number(operand), self.number(low), self.number(high)
+                return lambda point: smaller(larger(inner(point), a(point)), b(point))
+            case ast.Call(func=ast.Name(id="relu"), args=[operand]):
+                inner = self.number(operand)
+                return lambda point: larger(inner(point), fmpq(0))
             case ast.Call(func=ast.Name(id=name), args=[operand]):
                 inner = self.number(operand)
                 return lambda point: elementary(name, inner(point))
@@ -289,7 +344,13 @@ class Formula:
                     found = list(pairwise([left, *others]))
                 case ast.Call(func=ast.Name(id="min" | "max"), args=args):
                     found = list(pairwise(args))
-                case ast.Call(func=ast.Name(id="abs" | "sign" | "sinc" | "sqrt" | "log"), args=[operand]):
+                case ast.Call(func=ast.Name(id="clip"), args=[operand, low, high]):
+                    found = [(operand, low), (operand, high)]
+                case ast.Call(func=ast.Name(id="atan2"), args=[first, second]):
+                    found = [(first, None), (second, None)]
+                case ast.Call(
+                    func=ast.Name(id="abs" | "sign" | "sinc" | "sqrt" | "log" | "relu" | "cbrt"), args=[operand]
+                ):
                     found = [(operand, None)]
                 case ast.BinOp(op=ast.Div(), right=right):
                     found = [(right, None)]
@@ -302,7 +363,8 @@ class Formula:
 
 
 NUMPY = {"asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan", "ln": "np.log", "erf": "erf", "sinc": "sinc"}
-NUMPY |= {"min": "np.minimum", "max": "np.maximum"}
+NUMPY |= {"min": "np.minimum", "max": "np.maximum", "sigmoid": "expit", "softplus": "np.logaddexp(0.0, {})"}
+NUMPY |= {"sech": "(1/np.cosh({}))", "relu": "np.maximum({}, 0.0)", "atan2": "np.arctan2", "asinh": "np.arcsinh"}
 
 
 def numpy_text(node: ast.expr, variables: dict[str, str], flag: Callable[[], bool] = lambda: False) -> str:
@@ -340,7 +402,8 @@ def numpy_text(node: ast.expr, variables: dict[str, str], flag: Callable[[], boo
             parts = [text(part) for part in args]
             if name in ("min", "max"):
                 return reduce(lambda a, b: f"{NUMPY[name]}({a}, {b})", parts)
-            return f"{NUMPY.get(name, f'np.{name}')}({', '.join(parts)})"
+            known = NUMPY.get(name, f"np.{name}")
+            return known.format(*parts) if "{" in known else f"{known}({', '.join(parts)})"
     raise ValueError(ast.unparse(node))
 
 
@@ -365,7 +428,13 @@ def _sinc(x: np.ndarray) -> np.ndarray:
     return np.where(x == 0, 1.0, np.sin(safe) / safe)
 
 
-NAMESPACE = {"np": np, "erf": _erf, "sinc": _sinc}
+def _expit(x: object) -> object:
+    from scipy.special import expit
+
+    return expit(x)  # type: ignore[arg-type]
+
+
+NAMESPACE = {"np": np, "erf": _erf, "sinc": _sinc, "expit": _expit}
 
 
 def function(source: str) -> Callable[..., np.ndarray]:

@@ -39,8 +39,8 @@ from rich.progress import Progress
 import attnfun as af
 from attack import Verdict, judge
 from attnfun.errors import AttnfunError
+from attnfun.formula.functions import OPERATIONS
 from attnfun.resources.deadline import Deadline
-from attnfun.targets.operations import OPERATIONS
 from grammar import Case, operations, random_case, rectifiers
 from processors import SETTINGS, compared
 

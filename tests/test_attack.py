@@ -14,7 +14,7 @@ from flint import arb, fmpq
 import attnfun as af
 from attack import attack, breakpoints, least_mean, norm_as_deployed, norm_from_below
 from attnfun.constructions import REGISTRY
-from attnfun.targets.operations import OPERATIONS
+from attnfun.formula.functions import OPERATIONS
 from balls import BallNetwork, Formula, ball, exact, in_floats, precision
 from cases import CASES
 from grammar import Case, Draw, operations, piecewise_case, random_case

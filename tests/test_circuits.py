@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.arithmetic import Interval
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
+from attnfun.formula.composites import Composite
 from attnfun.network import Network
 from attnfun.proofs.rules import circuit as rule
 from attnfun.runtime.backends.numpy import run
-from attnfun.targets.composites import Composite, OneVariable
 from attnfun.targets.expression import Expression
+from attnfun.targets.one_variable import OneVariable
 from clocks import readings
 from proving import bound_by
 

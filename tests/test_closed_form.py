@@ -11,7 +11,7 @@ from flint import arb
 from attnfun.arithmetic import Interval, Jet
 from attnfun.arithmetic.basis import basis
 from attnfun.arithmetic.jets import variables
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.judge.formula import evaluate, read
 from attnfun.judge.models import Model, space
 from attnfun.judge.ranges import Range, precision

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 
 
 def test_all_the_ways_to_write_a_domain():

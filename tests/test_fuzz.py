@@ -26,8 +26,8 @@ from sklearn.exceptions import ConvergenceWarning
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.cli import main
+from attnfun.formula.functions import FUNCTIONS
 from attnfun.targets import as_target
-from attnfun.targets.operations import FUNCTIONS
 from clocks import readings
 
 LINE = {"x": (-1, 1)}

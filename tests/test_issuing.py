@@ -12,7 +12,7 @@ from flint import arb
 
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.errors import TimeLimitReached
 from attnfun.judge.ranges import precision
 from attnfun.network import Affine, Network

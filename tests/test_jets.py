@@ -20,7 +20,8 @@ from attnfun.arithmetic.jet_functions import UFUNCS, divide, multiply
 from attnfun.arithmetic.jets import variables
 from attnfun.arithmetic.series import SERIES, power, whole
 from attnfun.constructions import REGISTRY, PlanRequest
-from attnfun.domain import Box, as_box
+from attnfun.domains.box import Box, as_box
+from attnfun.formula.functions import FUNCTIONS
 from attnfun.judge import values_at
 from attnfun.network import Affine, Attention, Network
 from attnfun.network.reference import run
@@ -30,7 +31,6 @@ from attnfun.proofs.polynomials import reaches
 from attnfun.proofs.provers.boxes import bound_error
 from attnfun.proofs.taylor import TaylorBounds
 from attnfun.targets import Expression, as_target
-from attnfun.targets.operations import sinc
 from clocks import readings
 
 KINKS = ["abs(x)", "sign(x)", "min(x, 0)", "max(0, x)", "where(x <= 0, 1, cos(x))"]
@@ -130,7 +130,7 @@ def arb_coefficients(name: str, x: float) -> list[flint.arb]:
 
 
 def jet_of(name: str, x: Interval) -> Jet:
-    function = {"erf": erf, "sinc": sinc}.get(name) or getattr(np, name)
+    function = {"erf": erf, "sinc": FUNCTIONS["sinc"]}.get(name) or getattr(np, name)
     return function(variables(x.reshape(-1, 1), DEGREE)[:, 0])
 
 

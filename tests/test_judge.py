@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import attnfun.judge
 from attnfun.errors import InputError
+from attnfun.formula.functions import FUNCTIONS as MAIN_FUNCTIONS
 from attnfun.judge import Unreadable, files, formula
 from attnfun.judge.covers import Box
 from attnfun.judge.functions import FUNCTIONS
@@ -26,7 +27,6 @@ from attnfun.judge.network import Evaluator, Feature
 from attnfun.judge.ranges import ZERO, Range, precision
 from attnfun.network import Affine, Attention, Network, Softmax, reference
 from attnfun.targets import parser
-from attnfun.targets.operations import FUNCTIONS as MAIN_FUNCTIONS
 from balls import BallNetwork, Formula, Number, ball, exact
 from balls import precision as bits
 from grammar import Draw
@@ -328,8 +328,8 @@ def test_networks_hold_their_values(seed, order, width, dtype):
 
 def test_both_readers_know_the_same_functions():
     assert {*FUNCTIONS, *formula.ARGUMENTS, "ln"} == set(MAIN_FUNCTIONS)
-    assert formula.ARGUMENTS == {name: MAIN_FUNCTIONS[name][1] for name in formula.ARGUMENTS}  # noqa: SIM300
-    assert all(MAIN_FUNCTIONS[name][1] == 1 for name in FUNCTIONS)
+    assert formula.ARGUMENTS == {name: MAIN_FUNCTIONS[name].arity for name in formula.ARGUMENTS}  # noqa: SIM300
+    assert all(MAIN_FUNCTIONS[name].arity == 1 for name in FUNCTIONS)
 
 
 Shape = tuple[object, ...]

@@ -163,7 +163,7 @@ def test_long_formulas_and_bad_ports_are_refused():
 
 @pytest.mark.parametrize("example", GALLERY, ids=lambda example: example.name)
 def test_the_gallery_is_fine(example):
-    from attnfun.domain import read_box
+    from attnfun.domains.box import read_box
 
     norm = example.norm if example.norm == "inf" else float(example.norm)
     net = af.compile(

@@ -10,13 +10,14 @@ import pytest
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.jets import variables
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.errors import TimeLimitReached
+from attnfun.formula import program
 from attnfun.proofs import Effort
 from attnfun.proofs.provers import boxes as prover
 from attnfun.resources.deadline import Deadline
 from attnfun.resources.memory import Memory
-from attnfun.targets import as_target, expression
+from attnfun.targets import as_target
 from clocks import Clock
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
@@ -196,7 +197,7 @@ def test_long_formulas_are_evaluated_in_blocks(monkeypatch):
     formula = as_target("sin(x)*cos(x) + exp(x)/(2 + x)", as_box({"x": (-1, 1)}))
     rows = formula.domain.sample(100, np.random.default_rng(0))
     whole, series = formula.values(rows), formula.jets(variables(Interval(rows), 2))
-    monkeypatch.setattr(expression, "NUMBERS", 64)
+    monkeypatch.setattr(program, "NUMBERS", 64)
     assert np.array_equal(formula.values(rows), whole)
     assert np.array_equal(formula.jets(variables(Interval(rows), 2)).mid, series.mid)
     assert formula.values(rows[:0]).shape == (0, 1)

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 import attnfun as af
 from attnfun.arithmetic import Interval, directed, jets
 from attnfun.arithmetic.formats import FORMATS
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run

@@ -20,7 +20,7 @@ import torch
 from distributed import Client, LocalCluster
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.network import Attention, reference
 from attnfun.proofs.provers.boxes import CHUNK, bound_error
 from attnfun.resources.deadline import Deadline

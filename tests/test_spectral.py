@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.pieces.banks import bank_for
 from attnfun.pieces.densities import declared, mesh_of
 from attnfun.pieces.kinks import kinks

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.arithmetic import Interval
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
+from attnfun.formula.parser import parse
 from attnfun.pieces.singularities import survey
 from attnfun.targets import Unanswerable, as_target
 from attnfun.targets.defects import jumps
-from attnfun.targets.parser import parse
 
 
 def value(text: str, **variables: float) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.proofs.provers.boxes import CHUNK
 from attnfun.targets import Expression
 

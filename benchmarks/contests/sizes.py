@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import attnfun as af
-from attnfun.domain import as_box
+from attnfun.domains.box import as_box
 from attnfun.experiments.base import Curve, Panel
 from attnfun.experiments.drawing import BLUE, GREEN, GREY, ORANGE, SKY
 from attnfun.targets import as_target

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from . import incontext, zoo
     from .compiled import Compiled, load
     from .compiler import compile
-    from .domain import Box
+    from .domains import Box, Points, Region
     from .errors import (
         AttnfunError,
         FileFormatError,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .regressor import AttentionRegressor
     from .sharding import Sharded
     from .targets import MaxAffine, Samples, Status, TruncatedLinear
-    from .targets.regions import Points, Region
 
 __all__ = [
     "AttentionRegressor",
@@ -69,7 +68,6 @@ __all__ = [
 _HOMES = {
     "proofs": ("Certificate", "Progress"),
     "compiled": ("Compiled", "load"),
-    "domain": ("Box",),
     "errors": (
         "AttnfunError",
         "FileFormatError",
@@ -86,7 +84,7 @@ _HOMES = {
     "regressor": ("AttentionRegressor",),
     "sharding": ("Sharded",),
     "targets": ("MaxAffine", "Samples", "Status", "TruncatedLinear"),
-    "targets.regions": ("Points", "Region"),
+    "domains": ("Box", "Points", "Region"),
 }
 
 

@@ -21,7 +21,7 @@ from rich.progress import Progress
 
 import attnfun as af
 from attnfun.compiler import BUDGET
-from attnfun.domain import read_box
+from attnfun.domains.box import read_box
 from attnfun.look.plots.style import picture_format
 from attnfun.network.storage import refuse_place
 from attnfun.resources.deadline import TIME_LIMIT

@@ -20,7 +20,7 @@ from .arithmetic import Interval
 from .arithmetic.formats import round_to
 from .compiled import MADE_OF_PARTS, Compiled
 from .compiler import compile
-from .domain import WIDEST, Box, as_box
+from .domains.box import WIDEST, Box, as_box
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
 from .network import Affine, Network
 from .proofs import Certificate, Claim, Effort, certify, combine
@@ -56,7 +56,7 @@ def composed(outer: Compiled, inner: Compiled) -> Compiled:
         got=f"values of shape {shapes[0]}, points of shape {shapes[1]}",
     )
     _require(
-        type(outer.domain) is Box,
+        outer.domain.fills_box,
         "the outer network must be compiled on a box",
         got=repr(outer.domain),
     )
@@ -92,7 +92,7 @@ def product(net: Compiled, other: Any) -> Compiled:
 def restricted(net: Compiled, domain: object) -> Compiled:
     """The same network on a part of its box."""
     whole = net.domain
-    _require(type(whole) is Box, "networks on boxes can be restricted", got=repr(whole))
+    _require(whole.fills_box, "networks on boxes can be restricted", got=repr(whole))
     if isinstance(domain, Mapping):
         unknown = [name for name in domain if name not in whole.axes]
         _require(not unknown, f"the variables of this network are {', '.join(whole.axes)}", got=shown(unknown))
@@ -214,7 +214,7 @@ def _compatible(*nets: Compiled) -> None:
 def _common_domain(one: Box, other: Box) -> Box:
     """The domain of both; a name may be missing in one of them."""
     names = {box.names for box in (one, other) if box.names is not None}
-    boxes = type(one) is Box is type(other)
+    boxes = one.fills_box and other.fills_box
     same = one.tokens == other.tokens and len(names) <= 1
     same = same and bool((one.lo.ravel() == other.lo.ravel()).all() and (one.hi.ravel() == other.hi.ravel()).all())
     _require(

@@ -20,7 +20,7 @@ from ._version import __version__
 from .algebra import Algebra
 from .arguments import flag, one_of
 from .constructions import REGISTRY
-from .domain import OUTSIDE, Box, Outside
+from .domains.box import OUTSIDE, Box, Outside
 from .errors import FileFormatError
 from .network import Network, storage
 from .network.fields import Fields, shown

@@ -17,7 +17,7 @@ from .arithmetic.directed import above_real
 from .arithmetic.formats import dtype_name
 from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
-from .domain import OUTSIDE, Box, Outside, as_box
+from .domains.box import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, shown
 from .network import Network
 from .network.network import on_each_token

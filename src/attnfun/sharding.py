@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from .arguments import made_folder, whole_number
 from .arithmetic.formats import held_in, round_to
-from .domain import OUTSIDE, Outside
+from .domains.box import OUTSIDE, Outside
 from .errors import FileFormatError, InputError
 from .network import Attention, Network, storage
 from .network.fields import Fields

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnfun.domain import Box, as_box
+from attnfun.domains.box import Box, as_box
 from attnfun.errors import InputError
 from attnfun.proofs.search import climbed, corners
 from attnfun.targets import Target, as_target

@@ -120,17 +120,20 @@ def sqrt(a: Interval) -> Interval:
 Values = Callable[[Floats], Floats]
 
 
-def _monotone(
-    name: str,
+def monotone(
     function: Values,
     within: tuple[float, float] = (-np.inf, np.inf),
     domain: tuple[float, float] = (-np.inf, np.inf),
     falling: bool = False,
     pole: bool = False,
-) -> None:
-    """Register an increasing (or falling) function; `pole` says that its left edge is one."""
+) -> Callable[[Interval], Interval]:
+    """Enclosures of an increasing (or falling) function; `pole` says that the left edge of its domain is one.
 
-    def interval_version(a: Interval) -> Interval:
+    >>> monotone(np.exp, within=(0.0, np.inf))(Interval(0.0, 1.0))
+    Interval[1, 2.71828]
+    """
+
+    def enclosure(a: Interval) -> Interval:
         left, right = np.clip(a.lo, *domain), np.clip(a.hi, *domain)
         with np.errstate(all="ignore"):
             ends = (function(right), function(left)) if falling else (function(left), function(right))
@@ -139,8 +142,7 @@ def _monotone(
         result = Interval(np.clip(low, *within), np.clip(high, *within), a.defined & inside)
         return _empty_where((a.hi < domain[0]) | (a.lo > domain[1]), result)
 
-    interval_version.__doc__ = f"Enclosure of {name}."
-    implements(name)(interval_version)
+    return enclosure
 
 
 def _erf(x: Floats) -> Floats:
@@ -150,21 +152,21 @@ def _erf(x: Floats) -> Floats:
 
 
 _TOP = np.nextafter(np.pi, 4.0)
-_monotone("exp", np.exp, within=(0.0, np.inf))
-_monotone("expm1", np.expm1, within=(-1.0, np.inf))
-_monotone("exp2", np.exp2, within=(0.0, np.inf))
-_monotone("log", np.log, domain=(0.0, np.inf), pole=True)
-_monotone("log2", np.log2, domain=(0.0, np.inf), pole=True)
-_monotone("log10", np.log10, domain=(0.0, np.inf), pole=True)
-_monotone("log1p", np.log1p, domain=(-1.0, np.inf), pole=True)
-_monotone("cbrt", np.cbrt)
-_monotone("arcsin", np.arcsin, within=(-_TOP / 2, _TOP / 2), domain=(-1.0, 1.0))
-_monotone("arccos", np.arccos, within=(0.0, _TOP), domain=(-1.0, 1.0), falling=True)
-_monotone("arctan", np.arctan, within=(-_TOP / 2, _TOP / 2))
-_monotone("sinh", np.sinh)
-_monotone("tanh", np.tanh, within=(-1.0, 1.0))
-_monotone("arcsinh", np.arcsinh)
-_monotone("erf", _erf, within=(-1.0, 1.0))
+implements("exp")(monotone(np.exp, within=(0.0, np.inf)))
+implements("expm1")(monotone(np.expm1, within=(-1.0, np.inf)))
+implements("exp2")(monotone(np.exp2, within=(0.0, np.inf)))
+implements("log")(monotone(np.log, domain=(0.0, np.inf), pole=True))
+implements("log2")(monotone(np.log2, domain=(0.0, np.inf), pole=True))
+implements("log10")(monotone(np.log10, domain=(0.0, np.inf), pole=True))
+implements("log1p")(monotone(np.log1p, domain=(-1.0, np.inf), pole=True))
+implements("cbrt")(monotone(np.cbrt))
+implements("arcsin")(monotone(np.arcsin, within=(-_TOP / 2, _TOP / 2), domain=(-1.0, 1.0)))
+implements("arccos")(monotone(np.arccos, within=(0.0, _TOP), domain=(-1.0, 1.0), falling=True))
+implements("arctan")(monotone(np.arctan, within=(-_TOP / 2, _TOP / 2)))
+implements("sinh")(monotone(np.sinh))
+implements("tanh")(monotone(np.tanh, within=(-1.0, 1.0)))
+implements("arcsinh")(monotone(np.arcsinh))
+implements("erf")(monotone(_erf, within=(-1.0, 1.0)))
 
 
 def _empty_where(nowhere: Any, result: Interval) -> Interval:

@@ -119,10 +119,6 @@ class Interval:
         defined = np.broadcast_to(self.defined, self.shape).all(axis, keepdims=keepdims)
         return Interval(ends[0], ends[1], defined)
 
-    def sinc(self) -> Interval:
-        """sin(x)/x, 1 at 0; NumPy has no ufunc for it."""
-        return UFUNCS["sinc"](self)
-
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Interval:
         name = ufunc.__name__
         if not all(is_known(type(value)) for value in inputs):

@@ -117,10 +117,6 @@ class Jet:
         rad = self.rad.sum(axis) * (1 + slack) + slack * np.abs(self.mid).sum(axis)
         return Jet(self.basis, self.mid.sum(axis), rad, self.degree)
 
-    def sinc(self) -> Jet:
-        """sin(x)/x, 1 at 0; NumPy has no ufunc for it."""
-        return UFUNCS["sinc"](self)
-
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Jet:
         name = ufunc.__name__
         if method == "reduce" and name == "add" and set(kwargs) <= {"axis"}:

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from ..arguments import whole_number
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError
 from ..network import Network
 from ..resources.deadline import NEVER, Deadline

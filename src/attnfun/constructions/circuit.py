@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS
 from ..errors import InputError
+from ..formula.circuits import Budget, Circuit, Linear, Unit
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
 from ..pieces.banks import MOST, Bank, bank_of, search_for
@@ -32,7 +33,6 @@ from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..resources.deadline import Deadline
 from ..targets import Target, Unanswerable
-from ..targets.circuits import Budget, Circuit, Linear, Unit
 from .base import Construction, Forecast, Plan, PlanRequest
 from .heads import DEAD
 from .sharpness import RECTIFIER

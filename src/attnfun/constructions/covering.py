@@ -10,11 +10,11 @@ from math import ceil, isinf
 
 import numpy as np
 
-from ..domain import Box
+from ..domains import Points
+from ..domains.box import Box
 from ..errors import InputError
 from ..pieces.nets import STRETCH, Net, sampled_slope
 from ..targets import Target
-from ..targets.regions import Points
 from .base import Plan, PlanRequest
 from .one_head import Layout, Lookup, sizes_of
 

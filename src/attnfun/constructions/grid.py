@@ -40,14 +40,14 @@ from typing import ClassVar
 import numpy as np
 
 from ..arguments import real_number
-from ..domain import Box, Floats
+from ..domains import Points, Region
+from ..domains.box import Box, Floats
 from ..network import Network
 from ..pieces import Grid
 from ..pieces.means import Modulus, cell_means, growth, paper_factor
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..targets import Target
 from ..targets.callables import Lipschitz
-from ..targets.regions import Points, Region
 from .base import Construction, Plan, PlanRequest
 from .covering import NetDetails, plan_net
 from .one_head import SIZES, Layout, Lookup, single_head, sizes_of
@@ -91,7 +91,7 @@ class GridConstruction(Construction):
         """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
         gamma = real_number("options gamma", request.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
         layout = Layout.read(target, request.options)
-        if type(target.domain) is not Box:
+        if not target.domain.fills_box:
             return plan_net(target, request, layout, self.attends_data)
         rule = _BySlopes(target, gamma) if isinf(request.norm) else _ByShifts(target, gamma, request.norm)
         grid = _sized(target, rule, request, layout.rows)

@@ -46,8 +46,22 @@ WORDS = ("and", "or", "not")
 CONSTANTS = ("pi", "e")
 COMPARISONS = ("<", "<=", ">", ">=")
 TRUTHS = (*COMPARISONS, *WORDS)
-ARGUMENTS = {"abs": 1, "sign": 1, "min": 2, "max": 2, "where": 3}
-"""Functions with pieces, and how many arguments they take; min and max take more than two, too."""
+ARGUMENTS = {
+    "abs": 1,
+    "sign": 1,
+    "min": 2,
+    "max": 2,
+    "where": 3,
+    "atan2": 2,
+    "sech": 1,
+    "relu": 1,
+    "clip": 3,
+    "hypot": 2,
+}
+"""Functions that are no series of one variable, and how many arguments they take; min and max take more than two, too.
+
+Those in the second line are read as what they stand for.
+"""
 BINDING = {"or": 0, "and": 1, **dict.fromkeys(COMPARISONS, 3), "+": 4, "-": 4, "*": 5, "/": 5}
 """How tightly operators between two expressions bind."""
 NEGATION, SIGN = 2, 6
@@ -218,6 +232,16 @@ class _Reader:
         self._must(")")
         if len(args) < wanted or (len(args) > wanted and name not in ("min", "max")):
             raise Unreadable(f"{name} takes {wanted} arguments, not {len(args)}")
+        match name, args:
+            case "sech", [a]:
+                return self.add("/", (self.add("number", value=Fraction(1)), self.add("cosh", (a,))))
+            case "relu", [a]:
+                return self.add("max", (a, self.add("number", value=Fraction(0))))
+            case "clip", [a, low, high]:
+                return self.add("min", (self.add("max", (a, low)), high))
+            case "hypot", [a, b]:
+                two = self.add("number", value=Fraction(2))
+                return self.add("sqrt", (self.add("+", (self.add("**", (a, two)), self.add("**", (b, two)))),))
         if name not in ("min", "max"):
             return self.add(name, tuple(args))
         result = args[0]
@@ -309,6 +333,8 @@ def _step(kind: str, args: list[Model], value: Fraction | str | int | None, vari
             low = ONE if f.range.low > 0 else ZERO if f.range.low >= 0 else -ONE
             high = -ONE if f.range.high < 0 else ZERO if f.range.high <= 0 else ONE
             return Model.ranging(here, Range(low, high, f.range.defined))
+        case "atan2", [f, g]:
+            return _angle(f, g)
         case "where", [condition, f, g]:
             return _where(condition, f, g)
         case "<" | "<=" | ">" | ">=", [f, g]:
@@ -320,6 +346,19 @@ def _step(kind: str, args: list[Model], value: Fraction | str | int | None, vari
         case _, [f]:
             return f.after(kind)
     raise Unreadable(f"the operation {kind!r} is unknown")
+
+
+def _angle(y: Model, x: Model) -> Model:
+    """The angle of (x, y), which jumps where y = 0 and x < 0 and is undefined at the origin."""
+    quarter = Model.constant(y.space, arb.pi() / 2)
+    if x.range.low > 0:
+        return (y / x).after("atan")
+    if y.range.low > 0:
+        return quarter - (x / y).after("atan")
+    if y.range.high < 0:
+        return -(quarter + (x / y).after("atan"))
+    half, origin = up(arb.pi()), bool(x.range.high >= 0)
+    return Model.ranging(y.space, Range(-half, half, not origin).known(x.range, y.range))
 
 
 def _comparison(f: Model, g: Model, *, strict: bool) -> Model:

@@ -123,6 +123,52 @@ def _tanh(t: arb_series) -> arb_series:
     return 1 - 2 * (-2 * t).exp() / (1 + (-2 * t).exp()) if positive else 2 * (2 * t).exp() / (1 + (2 * t).exp()) - 1
 
 
+def _sigmoid(t: arb | arb_series, positive: bool) -> arb | arb_series:
+    """1/(1 + e^-t), from the exponential that does not overflow."""
+    return 1 / (1 + (-t).exp()) if positive else t.exp() / (1 + t.exp())
+
+
+def _softplus(t: arb | arb_series, positive: bool) -> arb | arb_series:
+    """log(1 + e^t), from the exponential that does not overflow."""
+    return t + (1 + (-t).exp()).log() if positive else (1 + t.exp()).log()
+
+
+def _cube_root(t: arb | arb_series, positive: bool) -> arb | arb_series:
+    """Odd; a series only where t is not zero."""
+    if isinstance(t, arb):
+        return t.root(3) if positive else -(-t).root(3)
+    third = ONE / 3
+    return (third * t.log()).exp() if positive else -(third * (-t).log()).exp()
+
+
+def _by_sign(function: Callable[[arb | arb_series, bool], arb | arb_series]) -> Function:
+    """A growing function that is computed in one way for positive and in another for negative arguments."""
+
+    def at(x: arb) -> arb:
+        return function(x, bool(x >= 0))  # type: ignore[return-value]
+
+    def series(t: arb_series) -> arb_series:
+        return function(t, bool(t.coeffs()[0] > 0) if t.coeffs() else True)  # type: ignore[return-value]
+
+    return Function(_monotone(at), _by_flint(series))
+
+
+def _logarithm_to(base: int) -> Function:
+    """The logarithm to a base above 1."""
+
+    def range_(x: Range) -> Range:
+        natural, scale = _logarithm(x), arb(base).log()
+        return Range(down(natural.low / scale), up(natural.high / scale), natural.defined)
+
+    return Function(range_, _where_positive(_by_flint(lambda t: t.log() / arb(base).log())))
+
+
+def _arsinh_series(x: arb, order: int) -> list[arb]:
+    """The derivative is (1 + x²)^(-1/2)."""
+    slopes = _by_flint(lambda t: (-(1 + t * t).log() / 2).exp())(x, max(order - 1, 0))
+    return [x.asinh(), *(slopes[k] / (k + 1) for k in range(order))]
+
+
 FUNCTIONS: dict[str, Function] = {
     "exp": Function(_monotone(arb.exp), _by_flint(arb_series.exp)),
     "expm1": Function(_monotone(arb.expm1), _by_flint(lambda t: t.exp() - 1)),
@@ -130,6 +176,12 @@ FUNCTIONS: dict[str, Function] = {
     "log1p": Function(
         lambda x: _logarithm(x + Range(ONE, ONE)), _where_positive(_by_flint(lambda t: (1 + t).log()), -1)
     ),
+    "log2": _logarithm_to(2),
+    "log10": _logarithm_to(10),
+    "cbrt": _by_sign(_cube_root),
+    "sigmoid": _by_sign(_sigmoid),
+    "softplus": _by_sign(_softplus),
+    "asinh": Function(_monotone(arb.asinh), _arsinh_series),
     "sqrt": Function(_monotone(arb.sqrt, ZERO), _where_positive(_by_flint(arb_series.sqrt))),
     "sin": Function(_within_one(arb.sin), _by_flint(arb_series.sin)),
     "cos": Function(_within_one(arb.cos), _by_flint(arb_series.cos)),

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import real_array
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError
 from ..targets import as_target
 from .potentials import Density, Mesh

@@ -8,7 +8,7 @@ from math import ceil, prod
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..domains.box import Box
 
 Floats = npt.NDArray[np.float64]
 

@@ -30,11 +30,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import norm_up, sum_error
-from ..domain import Box
+from ..domains import Points
+from ..domains.box import Box
 from ..resources.deadline import NEVER, Deadline
 from ..targets import Target
 from ..targets.callables import Lipschitz
-from ..targets.regions import Points
 
 Floats = npt.NDArray[np.float64]
 

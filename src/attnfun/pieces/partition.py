@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import real_array, real_number
-from ..domain import WIDEST, Box, as_box
+from ..domains.box import WIDEST, Box, as_box
 from ..errors import InputError
 
 Floats = npt.NDArray[np.float64]

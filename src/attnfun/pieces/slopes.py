@@ -7,7 +7,7 @@ from math import ceil, prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..domains.box import Box
 from ..targets import Target
 
 Floats = npt.NDArray[np.float64]

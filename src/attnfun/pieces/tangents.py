@@ -27,7 +27,7 @@ import numpy.typing as npt
 from ..arithmetic import Interval
 from ..arithmetic.directed import with_room
 from ..arithmetic.jets import variables
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError, ToleranceNotMet
 from ..resources.deadline import NEVER, Deadline
 from ..resources.memory import UNLIMITED, Memory

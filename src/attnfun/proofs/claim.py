@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError
 from ..network import Network
 from ..network.network import on_each_token

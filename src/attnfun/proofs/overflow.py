@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS, Format
 from ..arithmetic.rounding import grown
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import ProofFailed
 from ..network import Affine, Attention, Network, Softmax
 from ..network.stock import stock_size

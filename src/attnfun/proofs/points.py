@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval
 from ..arithmetic.directed import below
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError, SoundnessError
 from ..judge import Unreadable, values_at
 from ..network import Network

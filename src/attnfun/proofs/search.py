@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.norms import mean
-from ..domain import Box
+from ..domains.box import Box
 from ..network import Network
 from ..network.storage import pack
 from ..resources.deadline import NEVER, Deadline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..domains.box import Box
 from ..network import Affine, Attention, Network
 
 Floats = npt.NDArray[np.float64]

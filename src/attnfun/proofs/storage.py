@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..domain import Box
+from ..domains import restore_domain
+from ..domains.box import Box
 from ..errors import FileFormatError
 from ..network import Network, storage
 from ..network.fields import Fields, shown
@@ -23,7 +24,6 @@ from ..network.storage import Tensors
 from ..targets import Status, restore
 from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
-from ..targets.regions import restore_domain
 from ..targets.relu_networks import says_how_it_runs
 from ..targets.samples import HELD_OUT, described, says_what_was_measured
 from .certificate import Certificate

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import held_in
-from ..domain import Box, Outside
+from ..domains.box import Box, Outside
 from ..errors import InputError
 from ..network import Network
 from ..network.storage import pack

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arguments import real_number
 from ..arithmetic import Untraceable
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced

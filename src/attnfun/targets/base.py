@@ -10,19 +10,17 @@ from enum import Enum
 from functools import cached_property
 from hashlib import sha256
 from math import isinf, prod
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet
-from ..domain import Box
-from ..errors import InputError
+from ..domains.box import Box
+from ..errors import InputError, Unanswerable
+from ..formula.circuits import Circuit
+from ..formula.maxima import Maxima
 from ..resources.deadline import NEVER, Deadline
-
-if TYPE_CHECKING:
-    from .circuits import Circuit
-    from .maxima import Maxima
 
 Floats = npt.NDArray[np.float64]
 
@@ -60,10 +58,6 @@ class Status(Enum):
             Status.CONDITIONAL: f"{holds}, if what is listed as assumed is true",
             Status.ESTIMATED: f"the bound is {found}; it is not a proof",
         }[self]
-
-
-class Unanswerable(Exception):
-    """The target cannot give what was asked: enclosures of a black box, values of a function that is not at hand."""
 
 
 class Target(ABC):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,18 +19,17 @@ import numpy.typing as npt
 from ..arguments import as_word, on_one_line
 from ..arithmetic import Interval, Jet, Truth, Untraceable, as_interval
 from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError
-from .agreement import outside, refuse_disagreement, refuse_other_series
+from ..formula.agreement import outside, refuse_disagreement, refuse_other_series
+from ..formula.circuits import Circuit
+from ..formula.lowering import circuit_of
+from ..formula.program import Program
+from ..formula.tokenwise import acts_on_each_token
+from ..formula.tracing import traced, written
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Evaluations, Sampling
-from .expression import LIBRARY_ASSUMPTION, Expression
-from .tokenwise import acts_on_each_token
-from .tracing import traced, written
-
-if TYPE_CHECKING:
-    from .circuits import Circuit
-    from .parser import Program
+from .expression import LIBRARY_ASSUMPTION
 
 Function = Callable[[Any], Any]
 Indices = npt.NDArray[np.intp]
@@ -195,24 +194,19 @@ class Traced(Target):
     def may_jump(self) -> bool:
         """As its formula, where symbols know it."""
         try:
-            return Expression.of_program(self._program, self.domain).may_jump
+            return self._program.may_jump
         except Unanswerable:
             return True
 
     @cached_property
     def _circuit(self) -> Circuit:
-        from .lowering import circuit_of
-
-        formula = Expression.of_program(self._program, self.domain)
-        with formula.until(self.deadline):
-            return circuit_of(formula)
+        return circuit_of(self._program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
     @cached_property
     def _program(self) -> Program:
         program = traced(self.function.function, self.domain.shape, self.function.name)
         try:
-            enclose = Expression.of_program(program, self.domain).enclose
-            refuse_disagreement(self.function.name, self.domain, self.function, enclose, self.function.first)
+            refuse_disagreement(self.function.name, self.domain, self.function, program.enclose, self.function.first)
         except Untraceable:
             raise Unanswerable from None
         return program

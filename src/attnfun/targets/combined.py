@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arithmetic import Interval, Jet, join
 from ..arithmetic.jets import join as join_jets
-from ..domain import Box
+from ..domains.box import Box
 from .base import Floats, Status, Target
 
 

@@ -11,10 +11,10 @@ from ..arguments import instance, real_array
 from ..arithmetic import Interval
 from ..arithmetic.directed import dot_up, sum_up
 from ..arithmetic.forms import Forms
-from ..domain import WIDEST, Box
+from ..domains.box import WIDEST, Box
 from ..errors import InputError
+from ..formula.maxima import Maxima, References, on_frame
 from .base import Floats, Status, Target
-from .maxima import Maxima, References, on_frame
 from .piecewise import Family
 
 

@@ -15,10 +15,10 @@ from ..arguments import real_array, real_number
 from ..arithmetic import Interval, Jet
 from ..arithmetic.directed import dot_up
 from ..arithmetic.forms import Forms, Frame
-from ..domain import WIDEST, Box
+from ..domains.box import WIDEST, Box
 from ..errors import FileFormatError, InputError
+from ..formula.maxima import Maxima, References, on_frame
 from .base import Floats, Status, Target, Unanswerable
-from .maxima import Maxima, References, on_frame
 
 
 class Family(ABC):

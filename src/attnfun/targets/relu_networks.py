@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..arguments import on_one_line
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import FileFormatError, InputError, MissingExtra
 from .agreement import refuse_misread
 from .base import Floats

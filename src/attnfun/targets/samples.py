@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..arguments import labels, real_array
 from ..arithmetic import Interval
 from ..arithmetic.norms import mean
-from ..domain import WIDEST, Box
+from ..domains.box import WIDEST, Box
 from ..errors import InputError
 from .base import Floats, Status, Target, Unanswerable
 from .piecewise import Family

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiled import Compiled
 from ..compiler import compile
-from ..domain import Box
+from ..domains.box import Box
 from ..errors import InputError
 from ..targets import MaxAffine, TruncatedLinear
 from .specimen import Specimen, specimen

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..formula.circuits import Circuit, Linear
+from ..formula.composites import Composite, Identity
 from ..targets import Target
-from ..targets.circuits import Circuit, Linear
-from ..targets.composites import Composite, Identity
 
 Floats = npt.NDArray[np.float64]
 Settings = Mapping[str, Floats]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...domain import read_box
+from ...domains.box import read_box
 from ...errors import InputError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import attnfun as af
 
-from ...domain import read_box
+from ...domains.box import read_box
 from ...resources.deadline import TIME_LIMIT
 from ..report.code import python_code
 from ..report.figures import figure, function_figures, numbers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...formula.circuits import Circuit
 from ...network import Affine, Attention
 from ...targets import Unanswerable
-from ...targets.circuits import Circuit
 from ..views import Window
 from .style import BLUE, GREY, ORANGE, shortened
 

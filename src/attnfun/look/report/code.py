@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
 from ...compiler import BUDGET
-from ...domain import Box
+from ...domains import Points, Region
+from ...domains.box import Box
 from ...targets import SAVED, Status
-from ...targets.regions import Points, Region
 
 if TYPE_CHECKING:
     from ...compiled import Compiled

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...domain import Box
+from ...domains.box import Box
 from ...network import Attention, Network
 from ...network.layers import tokens_read
 from ...network.reference import apply, softmax

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arguments import whole_number
-from ...domain import Box
+from ...domains import Points
+from ...domains.box import Box
 from ...errors import InputError
 from ...targets import Status
-from ...targets.regions import Points
 
 if TYPE_CHECKING:
     from ...compiled import Compiled

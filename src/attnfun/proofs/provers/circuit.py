@@ -8,12 +8,13 @@ import numpy as np
 
 from ...arithmetic.directed import sum_error
 from ...arithmetic.forms import Forms
+from ...formula.circuits import Circuit
+from ...formula.composites import cells
 from ...network import Network
 from ...network.reference import run
 from ...resources.deadline import Deadline
 from ...targets import Unanswerable
-from ...targets.circuits import Circuit
-from ...targets.composites import OneVariable, cells
+from ...targets.one_variable import OneVariable
 from ..claim import Claim
 from ..proof import Floats, Proof
 from ..rules.circuit import NAME, Known, argument_of, follow_circuit, range_claim, stored

@@ -28,7 +28,6 @@ from ...arithmetic.formats import round_to
 from ...arithmetic.jets import variables
 from ...arithmetic.norms import norms_on_boxes, together
 from ...arithmetic.rounding import OWN
-from ...domain import Box
 from ...errors import TimeLimitReached
 from ...network import Network
 from ...resources.deadline import NEVER, Deadline
@@ -132,7 +131,7 @@ class Problem:
         That is so if they stay in the domain. A formula is known beyond, too, wherever it is proved to be defined.
         """
         domain = self.target.domain
-        if not self.encloser.arithmetic.coarse or type(domain) is not Box:
+        if not self.encloser.arithmetic.coarse or not domain.fills_box:
             return False
         low, high = domain.lo.ravel(), domain.hi.ravel()
         wider = self._reached(Interval(low, high))

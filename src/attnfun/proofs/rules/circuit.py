@@ -35,11 +35,12 @@ from ...arithmetic.directed import rounded_up
 from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms
 from ...arithmetic.rounding import OWN, linear_error, with_sum
+from ...formula.circuits import Circuit, Unit
+from ...formula.composites import Composite
 from ...network import Attention, Network
 from ...resources.deadline import NEVER, Deadline
 from ...targets import Target, Unanswerable
-from ...targets.circuits import Circuit, Unit
-from ...targets.composites import Composite, OneVariable
+from ...targets.one_variable import OneVariable
 from ..claim import Claim
 from ..proof import Conclusion, Floats, Integers, Proof, refuse_proof
 from ..scaling import Hosted, scaling_roundings

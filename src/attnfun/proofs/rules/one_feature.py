@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ...arithmetic.directed import above, below, rounded_up, sum_up
 from ...arithmetic.formats import FORMATS
-from ...domain import Box
+from ...domains.box import Box
 from ...network import Affine, Attention, Network
 from ...targets import PiecewiseLinear, Target, Unanswerable
 from ...targets.piecewise import Stage, TruncatedLinearTarget

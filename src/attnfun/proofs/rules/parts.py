@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from ...arithmetic import Interval
 from ...arithmetic.directed import above, below, rounded_up, sum_error
-from ...domain import Box
+from ...domains.box import Box
 from ...errors import InputError, ProofFailed
 from ...network import Network
 from ...network.joining import in_series, side_by_side
@@ -122,7 +122,7 @@ def _within(domain: Box, whole: Box) -> bool:
     """Is a domain surely a part of another one?"""
     if domain is whole:
         return True
-    if type(domain) is Box is type(whole):
+    if domain.fills_box and whole.fills_box:
         return bool((domain.lo.ravel() >= whole.lo.ravel()).all() and (domain.hi.ravel() <= whole.hi.ravel()).all())
     return type(domain) is type(whole) and domain.as_dict() == whole.as_dict()
 
@@ -178,7 +178,7 @@ def _through(claim: Claim, own: Floats, errors: Floats) -> Floats:
 
 def _inside(reach: Interval, domain: Box) -> bool:
     """Do intervals (m,) lie in a box?"""
-    plain = type(domain) is Box
+    plain = domain.fills_box
     return plain and bool(((reach.lo >= domain.lo.ravel()) & (reach.hi <= domain.hi.ravel())).all())
 
 

@@ -30,10 +30,10 @@ from ...arithmetic.directed import above, below, dot_up, rounded_up, sum_error, 
 from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms, Frame, product_rounding
 from ...arithmetic.rounding import OWN, carried_error, linear_error, score_error, storage_error, with_sum
+from ...formula.maxima import Reference
 from ...network import Affine, Attention, Network
 from ...network.layers import tokens_read
 from ...targets import Target, Unanswerable
-from ...targets.maxima import Reference
 from ..enclosure import push
 from ..fans import Keys, Reading, read
 from ..heads import Region

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arithmetic.formats import held_in, round_to
-from ...domain import Box
+from ...domains.box import Box
 from ...network import Attention, FactoredAttention, Network
 from ..backends import numpy as plain
 from .banks import Bank, Moments

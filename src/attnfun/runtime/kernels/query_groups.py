@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...domain import Box
+from ...domains.box import Box
 from ...network import Attention, FactoredAttention, Network
 from ...network.layers import Layer
 from ..backends import numpy as plain

@@ -16,9 +16,10 @@ import numpy as np
 from ..arithmetic import Interval, directed, join
 from ..arithmetic.directed import dot_up, rounded_up
 from ..arithmetic.forms import Forms, Frame
-from .base import Floats, Unanswerable
+from ..errors import Unanswerable
 from .composites import Composite, Identity
 from .maxima import Likeness
+from .program import Floats
 
 ZERO, ONE = Interval(0.0), Interval(1.0)
 RECTIFIER = Composite.of("max", Composite.variable(), Composite.number(ZERO))

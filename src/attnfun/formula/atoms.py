@@ -7,9 +7,10 @@ from math import inf
 import numpy as np
 
 from ..arithmetic import Interval
-from .base import Floats, Unanswerable
+from ..errors import Unanswerable
 from .circuits import RECTIFIER, ZERO, Linear, Unit
 from .composites import Composite
+from .program import Floats
 
 SMALL = 1e-6
 """The fraction of a range by which an argument may be off, for its function to have a modulus of continuity at all."""

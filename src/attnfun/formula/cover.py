@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval, as_interval
-from .base import Floats, Unanswerable
-from .expression import Expression, enclosed_constant
+from ..arithmetic import Interval
+from ..errors import Unanswerable
+from ..resources.deadline import NEVER, Deadline
+from .program import Floats, Program
 
 Flags = npt.NDArray[np.bool_]
 
@@ -30,17 +31,17 @@ class Cover:
     defined: bool
 
     @classmethod
-    def of(cls, formula: Expression) -> Cover:
+    def of(cls, program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Cover:
         """Cut the domain evenly, then the boxes on which an operation is undefined or unbounded; or give up."""
-        low, high = formula.domain.lo.reshape(1, -1), formula.domain.hi.reshape(1, -1)
+        low, high = low.reshape(1, -1), high.reshape(1, -1)
         extent = high - low
-        first, most_boxes = (min(count, max(1, NUMBERS // len(formula.program.nodes))) for count in (FIRST, MOST))
+        first, most_boxes = (min(count, max(1, NUMBERS // len(program.nodes))) for count in (FIRST, MOST))
         while len(low) < first and 2 ** low.shape[1] <= first:
             low, high = _halved(low, high, extent)
-        least, defined = np.full(len(formula.program.nodes), np.inf), True
+        least, defined = np.full(len(program.nodes), np.inf), True
         most = -least
         while len(low):
-            start, end, sure = _ranges(formula, Interval(low, high))  # (K, B), (K, B), (B,)
+            start, end, sure = _ranges(program, Interval(low, high), deadline)  # (K, B), (K, B), (B,)
             bounded = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)  # (B,)
             small = ((high - low) / np.where(extent > 0, extent, 1.0)).max(axis=1) <= FINEST
             again = ~(bounded & sure) & ~small
@@ -60,9 +61,9 @@ class Cover:
         return Interval(self.low[number], self.high[number])
 
 
-def _ranges(formula: Expression, boxes: Interval) -> tuple[Floats, Floats, Flags]:
+def _ranges(program: Program, boxes: Interval, deadline: Deadline) -> tuple[Floats, Floats, Flags]:
     """Ends of every operation on every box, and whether all are defined there."""
-    steps = [as_interval(step) for step in formula.run([boxes[:, k] for k in range(boxes.shape[1])], enclosed_constant)]
+    steps = program.ranges(boxes, deadline)
     start, end, sure = (
         np.array([np.broadcast_to(getattr(step, name), (len(boxes),)) for step in steps])
         for name in ("lo", "hi", "defined")

@@ -16,21 +16,44 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..arithmetic import Interval
+from ..errors import Unanswerable
+from ..resources.deadline import NEVER, Deadline
 from .atoms import Atoms
-from .base import Unanswerable
 from .circuits import ONE, ZERO, Circuit, Linear, Unit
 from .composites import Composite
 from .cover import Cover
-from .expression import Expression, enclosed_constant
-from .parser import Node
+from .functions import TABLE
 from .products import EXP, LOG, Factor, Products, is_number, is_whole, logarithm
+from .program import Builder, Floats, Node, Program, enclosed_constant
 
 
-def circuit_of(formula: Expression) -> Circuit:
-    """The circuit of a formula; Unanswerable for operations that jump, are not defined or not bounded."""
-    if formula.may_jump:
+def circuit_of(program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Circuit:
+    """The circuit of a formula on the box [low, high]; Unanswerable if it jumps, is not defined or not bounded."""
+    if any(node.kind in ON_RANGES for node in program.nodes):
+        program = _on_ranges(program, Cover.of(program, low, high, deadline))
+    if program.may_jump:
         raise Unanswerable
-    return _Lowering(formula).circuit()
+    return _Lowering(program, low, high, deadline).circuit()
+
+
+ON_RANGES = {function.name: function.on_ranges for function in TABLE if function.on_ranges}
+"""Functions for which other operations stand, chosen by the ranges of their arguments."""
+
+
+def _on_ranges(program: Program, cover: Cover) -> Program:
+    """The same function with other operations for those in ON_RANGES; Unanswerable where there are none."""
+    builder, numbers = Builder(), list[int]()
+    for node in program.nodes:
+        args = tuple(numbers[k] for k in node.args)
+        if node.kind in ON_RANGES:
+            text = ON_RANGES[node.kind](*(cover.range(k) for k in node.args))
+            if text is None:
+                raise Unanswerable
+            numbers.append(builder.substitute(text, args, node.place))
+        else:
+            written = None if node.exact else program.text(node)
+            numbers.append(builder.add(Node(node.kind, args, node.value, node.exact, node.place), written))
+    return builder.program(program.source, [numbers[k] for k in program.outputs], program.is_vector)
 
 
 @dataclass
@@ -53,9 +76,9 @@ class _Chain:
 class _Lowering:
     """Makes the atoms while it walks through a program."""
 
-    def __init__(self, formula: Expression) -> None:
-        self.program, self.cover, self.deadline = formula.program, Cover.of(formula), formula.deadline
-        self.low, self.high = formula.domain.lo.ravel(), formula.domain.hi.ravel()
+    def __init__(self, program: Program, low: Floats, high: Floats, deadline: Deadline) -> None:
+        self.program, self.cover, self.deadline = program, Cover.of(program, low, high, deadline), deadline
+        self.low, self.high = low, high
         self.atoms = Atoms(self.low, self.high)
         self.products = Products(self.atoms)
         self.values: list[Linear] = []
@@ -116,7 +139,7 @@ class _Lowering:
                 return args[0].plus(self.atoms.rectified(args[0].plus(args[1], -ONE), text), -ONE)
             case "*" | "/" | "**" | "sqrt":
                 return self._fused(number, node, args, text) or self._product(number, node, text)
-            case "log" | "ln":
+            case "log":
                 return self._fused(number, node, args, text) or self._logarithm(node, text)
             case _:
                 return self._fused(number, node, args, text) or self.atoms.unit(

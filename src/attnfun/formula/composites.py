@@ -19,9 +19,8 @@ import numpy as np
 
 from ..arithmetic import Interval, Jet, as_interval
 from ..arithmetic.jets import variables
-from ..domain import Box
-from .base import Floats, Status, Target, refuse_nonfinite
-from .operations import OPERATIONS
+from .functions import FUNCTIONS, LINE, OPERATIONS
+from .program import Floats
 
 LARGEST = 1e300
 """Slopes beyond this are none."""
@@ -32,9 +31,6 @@ HALVINGS = 60
 """Pieces next to the ends are this many times halved."""
 EDGE_STEPS = 200
 """Halvings in the search for the edge of a natural domain."""
-
-NATURAL = {"sqrt": (0.0, np.inf), "log": (0.0, np.inf), "ln": (0.0, np.inf), "asin": (-1.0, 1.0), "acos": (-1.0, 1.0)}
-"""Operations that are defined on a part of the line only."""
 
 
 class Identity:
@@ -188,8 +184,8 @@ class Composite:
             power = self.steps[step.args[1]]
             number = power.value
             whole = power.kind != "constant" or (isinstance(number, float) and number == np.round(number))
-            return (-np.inf, np.inf) if whole else (0.0, np.inf)
-        return NATURAL.get(step.kind, (-np.inf, np.inf))
+            return LINE if whole else (0.0, np.inf)
+        return FUNCTIONS[step.kind].natural if step.kind in FUNCTIONS else LINE
 
     def quotients(self, low: float, high: float) -> Interval:
         """An interval that holds all difference quotients over [low, high], for they lie between values of f'."""
@@ -227,36 +223,6 @@ class Composite:
         windows = (low, low + 2.1 * distance), (high - 2.1 * distance, high)
         inner = self.steepness(low + 0.9 * distance, high - 0.9 * distance)
         return max(float(np.nextafter(inner * distance, np.inf)), *(_width(self.range(*ends)) for ends in windows))
-
-
-class OneVariable(Target):
-    """A composite on an interval, as a target."""
-
-    status = Status.PROVED
-    output_shape = ()
-
-    def __init__(self, function: Composite, low: float, high: float) -> None:
-        self.function, self.domain = function, Box([low], [high], ("u",))
-
-    def values(self, rows: Floats) -> Floats:
-        """(B, 1) -> (B, 1)."""
-        with np.errstate(all="ignore"):
-            values = self.function(rows[:, 0])
-        return refuse_nonfinite(self, rows, np.broadcast_to(values, rows.shape[:1])[:, None])
-
-    def enclose(self, boxes: Interval) -> Interval:
-        """On intervals."""
-        result = as_interval(self.function(boxes[:, 0]))
-        ends = (np.broadcast_to(end, (len(boxes),))[:, None] for end in (result.lo, result.hi, result.defined))
-        return Interval(*ends)
-
-    def jets(self, variables: Jet) -> Jet:
-        """On Taylor series."""
-        return (variables[:, 0] * 0.0 + self.function(variables[:, 0])).reshape(len(variables), 1)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Only its kind: it is a part of something larger."""
-        return {"kind": "one variable"}
 
 
 def cells(low: float, high: float, count: int = CELLS) -> Interval:

@@ -1,8 +1,5 @@
 """Text -> program. The text is parsed, never run: every syntax node must be on a short list.
 
-A program is a straight line of operations in which each refers to earlier ones by position, so shared
-sub-expressions are stored once and nothing is recursive.
-
 >>> program = parse("sin(x)*y + sin(x)", ("x", "y"))
 >>> [program.text(node) for node in program.nodes]
 ['x', 'sin(x)', 'y', 'sin(x)*y', 'sin(x)*y + sin(x)']
@@ -16,56 +13,17 @@ import math
 import re
 import sys
 import warnings
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from functools import reduce
 from itertools import pairwise
-from typing import Any
 
 from ..arguments import on_one_line
 from ..errors import InputError
-from .operations import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS
+from .functions import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS, Function
+from .program import SIGNS, Builder, Node, Program
 
 COMMENT = re.compile(r"#[^\r\n]*")
 MAX_LENGTH = 100_000
 LARGEST = sys.float_info.max
-
-_BINARY: dict[type[ast.operator], str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.Pow: "**",
-}
-_COMPARE: dict[type[ast.cmpop], str] = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_LOGIC: dict[type[ast.boolop], str] = {ast.And: "and", ast.Or: "or"}
-
-
-@dataclass(frozen=True)
-class Node:
-    """One operation: `kind` is "constant", "variable", an operator or a function name."""
-
-    kind: str
-    args: tuple[int, ...] = ()
-    value: float = 0.0
-    exact: bool = True
-    """Is a constant's float exactly the number that was written?"""
-    place: tuple[int, int] = (0, 0)
-    """Where it stands in the text: first and last character, counted in bytes."""
-
-
-@dataclass(frozen=True)
-class Program:
-    """Operations in order, the positions of the outputs, and whether the text was a vector `[...]`."""
-
-    source: str
-    nodes: tuple[Node, ...]
-    outputs: tuple[int, ...]
-    is_vector: bool
-
-    def text(self, node: Node) -> str:
-        """The part of the source that an operation came from."""
-        return self.source.encode()[slice(*node.place)].decode()
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -120,8 +78,7 @@ class _Reader:
     def __init__(self, text: str, variables: tuple[str, ...]) -> None:
         self.text = formula_line(text) if isinstance(text, str) else text
         self.variables = variables
-        self.nodes: list[Node] = []
-        self.numbers: dict[tuple[Any, ...], int] = {}
+        self.builder = Builder()
 
     def read(self) -> Program:
         root = _syntax(self.text)
@@ -129,7 +86,7 @@ class _Reader:
         if not parts:
             raise InputError("a vector formula needs at least one component", got=self.text)
         outputs = tuple(self.number(part) for part in parts)
-        return Program(self.text, tuple(self.nodes), outputs, isinstance(root, ast.List | ast.Tuple))
+        return Program(self.text, tuple(self.builder.nodes), outputs, isinstance(root, ast.List | ast.Tuple))
 
     def number(self, root: ast.expr) -> int:
         """Position of an expression in the program, its operands first."""
@@ -173,25 +130,22 @@ class _Reader:
             case ast.UnaryOp(op=ast.UAdd()):
                 return args[0]
             case ast.UnaryOp(op=ast.USub()):
-                return self.add(Node("neg", args, place=place))
-            case ast.BinOp(op=op) if type(op) in _BINARY:
-                return self.add(Node(_BINARY[type(op)], args, place=place))
+                return self.apply("neg", args, place)
+            case ast.BinOp(op=op) if type(op) in SIGNS:
+                return self.apply(SIGNS[type(op)], args, place)
             case ast.BinOp(op=ast.BitXor()):
                 raise self.refusal(text(), "powers are written x**2, not x^2")
             case ast.Call(func=ast.Name(id=name), keywords=[]):
                 return self.call(name, args, place)
-            case ast.Compare(ops=ops) if all(type(op) in _COMPARE for op in ops):
-                links = [
-                    self.add(Node(_COMPARE[type(op)], pair, place=place))
-                    for op, pair in zip(ops, pairwise(args), strict=True)
-                ]
-                return self.fold("and", tuple(links), place)
+            case ast.Compare(ops=ops) if all(type(op) in SIGNS for op in ops):
+                links = [self.apply(SIGNS[type(op)], pair, place) for op, pair in zip(ops, pairwise(args), strict=True)]
+                return self.apply("and", tuple(links), place)
             case ast.Compare():
                 raise self.refusal(text(), "only the comparisons < <= > >= are known")
             case ast.BoolOp(op=op):
-                return self.fold(_LOGIC[type(op)], args, place)
+                return self.apply(SIGNS[type(op)], args, place)
             case ast.UnaryOp(op=ast.Not()):
-                return self.add(Node("not", args, place=place))
+                return self.apply("not", args, place)
             case _:
                 known = "+ - * / **, < <= > >=, and, or, not, functions, numbers, variables and one outer [...]"
                 raise self.refusal(text(), f"only {known} are known")
@@ -207,13 +161,14 @@ class _Reader:
             exact = written == Decimal(number)
             if number == 0 and not exact:
                 raise self.refusal(text, "the number is too small for a float: write 0, or rescale a variable")
-        return self.add(Node("constant", value=number, exact=exact, place=place))
+        written = None if exact else text  # 0.1 is not 0.1000000000000000001
+        return self.builder.add(Node("constant", value=number, exact=exact, place=place), written)
 
     def name(self, name: str, place: tuple[int, int]) -> int:
         if name in self.variables:
-            return self.add(Node("variable", value=self.variables.index(name), place=place))
+            return self.builder.variable(self.variables.index(name), place)
         if name in CONSTANTS:
-            return self.add(Node("constant", value=CONSTANTS[name], exact=False, place=place))
+            return self.builder.named(name, place)
         if name in FUNCTIONS:
             raise self.refusal(name, f"{name} is a function: write {name}(...)")
         raise self.unknown(name, [*self.variables, *CONSTANTS], "variable")
@@ -221,33 +176,23 @@ class _Reader:
     def call(self, name: str, args: tuple[int, ...], place: tuple[int, int]) -> int:
         if name not in FUNCTIONS:
             raise self.unknown(name, list(FUNCTIONS), "function")
-        wanted = FUNCTIONS[name][1]
-        if len(args) < wanted or (wanted != 2 and len(args) > wanted):
-            count = {1: "one argument", 2: "two or more arguments", 3: "three arguments"}[wanted]
-            raise self.refusal(name, f"{name} takes {count}, not {len(args)}")
-        return self.fold(name, args, place) if wanted == 2 else self.add(Node(name, args, place=place))
+        function = FUNCTIONS[name]
+        if len(args) < function.arity or (len(args) > function.arity and not function.many):
+            raise self.refusal(name, f"{name} takes {_counted(function)}, not {len(args)}")
+        return self.apply(name, args, place)
 
-    def fold(self, kind: str, args: tuple[int, ...], place: tuple[int, int]) -> int:
-        """An operation on two applied to one or more, from the left."""
-        return reduce(lambda total, extra: self.add(Node(kind, (total, extra), place=place)), args)
+    def apply(self, name: str, args: tuple[int, ...], place: tuple[int, int]) -> int:
+        self.check_truths(name, args)
+        return self.builder.apply(name, args, place)
 
-    def add(self, node: Node) -> int:
-        self.check_truths(node)
-        written = None if node.exact else self.text.encode()[slice(*node.place)]  # 0.1 is not 0.1000000000000000001
-        key = (node.kind, node.args, node.value, written)
-        if key not in self.numbers:
-            self.numbers[key] = len(self.nodes)
-            self.nodes.append(node)
-        return self.numbers[key]
-
-    def check_truths(self, node: Node) -> None:
+    def check_truths(self, name: str, args: tuple[int, ...]) -> None:
         """Truth values go into logic and into the first place of `where`, numbers everywhere else."""
-        for number, k in enumerate(node.args):
-            wanted = node.kind in LOGIC or (node.kind == "where" and number == 0)
-            if wanted != (self.nodes[k].kind in TRUTHS):
-                text = self.text.encode()[slice(*self.nodes[k].place)].decode()
+        for number, k in enumerate(args):
+            node, wanted = self.builder.nodes[k], name in LOGIC or (name == "where" and number == 0)
+            if wanted != (node.kind in TRUTHS):
+                text = self.text.encode()[slice(*node.place)].decode()
                 reason = (
-                    f"{node.kind} needs a comparison such as x < 1"
+                    f"{name} needs a comparison such as x < 1"
                     if wanted
                     else "a comparison is not a number: write where(condition, 1, 0)"
                 )
@@ -264,3 +209,10 @@ class _Reader:
             got=f"{name!r} in {self.text[:200]!r}",
             remedy=f"{hint}Known: {', '.join(known) or 'none'}.",
         )
+
+
+def _counted(function: Function) -> str:
+    """The number of arguments of a function in words."""
+    if function.many:
+        return "two or more arguments"
+    return {1: "one argument", 2: "two arguments", 3: "three arguments"}[function.arity]

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from .base import Unanswerable
-from .operations import FUNCTIONS
-from .parser import Node, Program
+from ..errors import Unanswerable
+from .functions import TABLE
+from .program import Node, Program
 
-METHODS = {function.__name__: name for name, (function, count) in FUNCTIONS.items() if count == 1 and name != "ln"}
+METHODS = {function.ufunc: function.name for function in TABLE if function.arity == 1 and not function.means}
 """How NumPy calls the functions of formulas: `np.arcsin` of a symbol is its method `arcsin`."""
 
 

@@ -1,4 +1,4 @@
-"""WHERE: the box on which a function is to be approximated."""
+"""WHERE: a box, on which a function is to be approximated, or in which a domain of another kind lies."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import as_float, is_word, labels, one_of, real_array
-from .errors import InputError, shown
+from ..arguments import as_float, is_word, labels, one_of, real_array
+from ..errors import InputError, shown
+from ..formula.parser import names_in
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -42,6 +43,8 @@ class Box:
     lo: npt.NDArray[np.float64]
     hi: npt.NDArray[np.float64]
     names: tuple[str, ...] | None = None
+    fills_box: ClassVar[bool] = True
+    """Is every point of the box a point of the domain?"""
 
     def __init__(self, lo: npt.ArrayLike, hi: npt.ArrayLike, names: Sequence[str] | None = None) -> None:
         low, high = np.array(real_array("the lower ends", lo)), np.array(real_array("the upper ends", hi))
@@ -259,3 +262,37 @@ def _as_pair(pair: Any) -> tuple[float, float]:
     if np.isnan(ends).any():
         raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=shown(pair))
     return ends
+
+
+def name_axes(text: str, domain: Box) -> Box:
+    """A single unnamed axis takes the name of the formula's single variable; otherwise names are required."""
+    if domain.names is not None:
+        return domain
+    free = names_in(text)
+    if domain.size == 1 and len(free) <= 1:
+        return domain.renamed(free or ("x",))
+    raise InputError(
+        "the domain of a formula must name its variables",
+        got=f"{domain!r} for {text!r}",
+        remedy=f"Write domain={{{', '.join(f'{name!r}: (lo, hi)' for name in free)}}}.",
+    )
+
+
+def admit_inside_box(domain: Box, rows: Floats, outside: Outside) -> Floats:
+    """The rule for points outside the box of a domain of another kind."""
+    if outside == "clip":
+        raise InputError(
+            'outside="clip" needs a box', got=repr(domain), remedy='Use outside="raise" or outside="allow".'
+        )
+    return Box.admit(domain, rows, outside)
+
+
+def refuse_first(beyond: Flags, rows: Floats, constraint: str) -> None:
+    """InputError with the first of the rows that are beyond a domain."""
+    if beyond.any():
+        row = int(np.flatnonzero(beyond)[0])
+        raise InputError(
+            constraint,
+            got=f"{rows[row].tolist()} (point {row})",
+            remedy='The certificate says nothing there; pass outside="allow".',
+        )

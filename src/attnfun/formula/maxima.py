@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arithmetic.directed import rounded_up, sum_error
 from ..arithmetic.forms import Forms, Frame
-from .base import Floats
+from .program import Floats
 
 LITTLE = 1e-3
 """A form leads a maximum if no other exceeds it by more than this fraction of the maximum's range."""

@@ -6,7 +6,7 @@ to those of the first token, it must be the same operations on the same constant
 
 from __future__ import annotations
 
-from .parser import Program
+from .program import Program
 
 
 def acts_on_each_token(program: Program, length: int, width: int) -> bool:
