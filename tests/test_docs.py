@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 import attnfun
 from attnfun.cli import main
@@ -63,6 +64,14 @@ def test_the_readme_gives_the_two_commands_and_its_picture_exists():
     for command in ("make demo", "make test"):
         assert command in README
     assert all((ROOT / path).exists() for path in re.findall(r"!\[.*?\]\((.*?)\)", README))
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "index.md"], ids=lambda page: page.name)
+def test_the_first_picture_is_that_of_the_example_above_it(page):
+    before, _, after = page.read_text().partition("![")
+    formula = re.findall(r'af\.compile\("(.*?)"', before)[-1]
+    with Image.open(page.parent / re.findall(r"\((.*?)\)", after)[0]) as image:
+        assert image.info["Title"].startswith(f"{formula} ")
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from matplotlib.colors import LogNorm
 
 import attnfun as af
 from attnfun.cli import main
 from attnfun.look.plots.compiled import suitable
-from attnfun.look.views import cells, heads, lines, look, peaks, weights
+from attnfun.look.views import cells, error_scale, heads, lines, look, peaks, weights
 from cases import branching, swap_and_sum
 
 SQUARE = {"x": (-1, 1), "y": (0, 1)}
@@ -41,17 +44,17 @@ def nets() -> dict[str, af.Compiled]:
     ("name", "panels"),
     [
         ("line", ("values", "error", "weights")),
-        ("plane", ("values", "error", "cells", "weights")),
+        ("plane", ("target", "values", "error", "cells", "weights")),
         ("step", ("values", "error", "weights")),
         ("circuit", ("values", "error", "circuit")),
         ("many", ("values", "error", "weights")),
-        ("sequence", ("values", "error", "cells", "weights", "tokens")),
+        ("sequence", ("target", "values", "error", "cells", "weights", "tokens")),
         ("deep", ("values", "error", "weights", "tokens")),
-        ("planes", ("values", "error", "cells", "weights")),
-        ("ring", ("values", "error", "cells", "weights")),
+        ("planes", ("target", "values", "error", "cells", "weights")),
+        ("ring", ("target", "values", "error", "cells", "weights")),
         ("cloud", ("values", "error", "weights")),
-        ("estimated", ("values", "error", "cells", "weights")),
-        ("samples", ("values", "error", "weights")),
+        ("estimated", ("target", "values", "error", "cells", "weights")),
+        ("samples", ("values", "held-out", "residuals", "weights")),
     ],
 )
 def test_every_network_gets_the_panels_that_suit_it(nets, name, panels):
@@ -141,8 +144,6 @@ def test_a_circuit_shows_its_heads_and_names(nets):
 def test_formulas_in_titles_are_not_read_as_mathematics():
     net = af.compile("x", {"x": (0, 1)}, 0.1)
     assert net.plot(panels=["values"]) is not None
-    from dataclasses import replace
-
     claim = replace(net.certificate.claim, description={"kind": "x", "text": r"$\frac{$ <b>"})
     odd = replace(net, certificate=replace(net.certificate, claim=claim))
     odd.plot(panels=["values"]).draw_without_rendering()
@@ -161,14 +162,122 @@ def test_a_saved_black_box_is_drawn_without_its_code(nets, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"panels": ["valuse"]}, "panels must be some of values, error"),
+        ({"panels": ["valuse"]}, "panels must be some of target, values, error"),
         ({"panels": "error"}, "in a list"),
         ({"panels": []}, "panels must be"),
         ({"output": 2}, "from 0 to 1"),
+        ({"style": "poster"}, "style must be one of page, talk"),
         ({"at": [0.5, 5.0]}, "must lie in"),
         ({"at": [[0.5, 0.5]] * 2}, "one point"),
     ],
 )
-def test_bad_wishes_are_refused(nets, arguments, message):
+def test_bad_requests_are_refused(nets, arguments, message):
     with pytest.raises(af.InputError, match=message):
         nets["plane"].plot(**arguments)
+
+
+def boxes_of(texts) -> list:
+    """Where texts that are seen stand on the canvas."""
+    return [text.get_window_extent() for text in texts if text.get_visible() and text.get_text()]
+
+
+def overlapping(boxes) -> list:
+    return [(a, b) for k, a in enumerate(boxes) for b in boxes[k + 1 :] if a.overlaps(b)]
+
+
+@pytest.mark.parametrize(
+    ("name", "style"),
+    [(name, "page") for name in ("line", "plane", "step", "circuit", "many", "cloud", "samples")]
+    + [("step", "talk"), ("plane", "talk")],
+)
+def test_legends_are_off_the_curves_and_labels_do_not_touch(nets, name, style):
+    figure = nets[name].plot(style=style)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        title, frame = axes.title.get_window_extent(), axes.get_window_extent()
+        assert title.y0 >= frame.y1
+        for axis in (axes.xaxis, axes.yaxis) if axes.axison else ():
+            assert overlapping(boxes_of(axis.get_ticklabels())) == []
+        if legend := axes.get_legend():
+            place = legend.get_window_extent()
+            assert place.y0 >= frame.y1
+            assert place.y1 <= title.y0 + 1
+            labels = [text.get_text() for text in legend.get_texts()]
+            assert len(set(labels)) == len(labels)
+    heading = figure._suptitle.get_window_extent()  # type: ignore[attr-defined]
+    assert heading.y0 >= max(axes.title.get_window_extent().y1 for axes in figure.axes) - 1
+
+
+def test_errors_of_a_plane_have_a_scale_of_their_own(nets):
+    """Where a bound is far above the errors, a panel on the bound's scale is of one colour."""
+    net = nets["plane"]
+    net = replace(net, certificate=replace(net.certificate, bound=100 * net.certificate.bound))
+    target, values, error = net.plot(panels=["target", "values", "error"]).axes
+    assert values.images[0].get_clim() == target.images[0].get_clim()
+    assert error.images[0].get_clim()[1] == np.nanmax(error.images[0].get_array()) < net.certificate.bound / 10
+    assert f"bound {net.certificate.bound:.3g} (proved)" in error.get_title()
+    assert all(axes.get_aspect() == 1.0 for axes in (target, values, error))
+    long = af.compile("x + y", {"x": (0, 1), "y": (0, 100)}, 1)
+    assert long.plot(panels=["values"]).axes[0].get_aspect() == "auto"
+
+
+def test_errors_that_span_decades_are_drawn_logarithmically():
+    low, high, logarithmic = error_scale(np.append(np.full(50, 1e-5), np.geomspace(1e-9, 1.0, 50)))
+    assert (low, high, logarithmic) == (1e-6, 1.0, True)
+    assert error_scale(np.array([0.0, np.nan])) == (0.0, 1.0, False)
+    size = {"tokens": 64}
+    peak = af.compile(
+        "exp(-99*(x**2 + y**2))", {"x": (-1, 1), "y": (-1, 1)}, construction="cross", options=size, proof=False
+    )
+    assert isinstance(peak.plot(panels=["error"]).axes[0].images[0].norm, LogNorm)
+
+
+def test_sections_are_taken_where_the_function_varies_and_say_where_they_are():
+    net = af.compile("x*y*z", dict.fromkeys("xyz", (-1, 1)), 0.05)
+    centre, chosen = look(net, at=[0, 0, 0]), look(net)
+    assert max(np.ptp(line.network) for line in lines(centre, 3)) < 1e-6  # the centre is a zero of the function
+    assert min(np.ptp(line.network) for line in lines(chosen, 3)) > 0.2
+    label = net.plot(panels=["values"]).axes[0].get_xlabel()
+    assert all(f"{name}={value:.3g}" in label for name, value in zip("xyz", chosen.point, strict=True))
+
+
+def test_one_colour_has_one_meaning(nets):
+    values, error, _ = nets["many"].plot().axes
+    colours = {
+        line.get_label(): line.get_color() for line in (*values.lines, *error.lines) if line.get_label()[0] != "_"
+    }
+    assert {"x", "y", "z", "target", "bound (proved)"} <= set(colours)
+    assert len(set(colours.values())) == len(colours)
+    both = [{line.get_label(): line.get_color() for line in axes.lines} for axes in (values, error)]
+    assert all(both[0][name] == both[1][name] for name in "xyz")
+
+
+def test_data_are_drawn_with_what_held_out_rows_got(nets):
+    target = nets["samples"].certificate.claim.target
+    values, held_out, residuals, _ = nets["samples"].plot().axes
+    measured, predicted = (np.asarray(numbers) for numbers in held_out.lines[0].get_data())
+    assert np.array_equal(measured, target.samples.y[:, 0])
+    assert np.array_equal(predicted - measured, residuals.lines[0].get_ydata())
+    assert f"RMSE {target.study.rmse:.3g}" in residuals.get_title()
+    assert values.get_title() == "attention network"
+    X = np.linspace(0, 1, 20)[:, None]
+    line = af.compile(af.Samples(X, X[:, 0] ** 2), options={"tokens": 2, "polish": False, "folds": 2})
+    data = {drawn.get_label(): drawn for drawn in line.plot(panels=["values"]).axes[0].lines}["data"]
+    assert np.array_equal(data.get_ydata(), X[:, 0] ** 2)
+
+
+def test_a_picture_for_a_talk_shows_the_function_in_large_type(nets):
+    page, talk = (nets["line"].plot(style=style) for style in ("page", "talk"))
+    assert len(talk.axes) == 2
+    points = [label.get_fontsize() for label in talk.axes[0].get_xticklabels()]
+    high = talk.get_size_inches()[1]
+    assert min(points) / 72 / high > 0.04  # of the height of the slide
+    assert max(label.get_fontsize() for label in page.axes[0].get_xticklabels()) < 10
+
+
+def test_a_file_says_what_it_shows(nets, tmp_path):
+    from PIL import Image
+
+    nets["line"].plot(tmp_path / "f.png", panels=["values"])
+    with Image.open(tmp_path / "f.png") as image:
+        assert "sin(3*x)" in image.info["Title"]

@@ -188,14 +188,17 @@ def plot(
     ] = None,
     panel: Annotated[
         list[str] | None,
-        typer.Option(help="values, error, cells, weights, tokens, circuit or layers (repeat); those that suit."),
+        typer.Option(
+            help="target, values, error, cells, weights, tokens, circuit or layers (repeat); those that suit."
+        ),
     ] = None,
     component: Annotated[int, typer.Option(help="Which output of a vector or sequence, from 0.")] = 0,
+    style: Annotated[str, typer.Option(help="page, or talk: large type, the function only.")] = "page",
     as_json: AsJson = False,
 ) -> None:
     """Draw a saved network: its values and error, cells and weights, or its circuit."""
     path = output or file.with_suffix(".png")
-    af.load(file).plot(path, panels=panel, output=component)
+    af.load(file).plot(path, panels=panel, output=component, style=style)
     _print([str(path)] if as_json else str(path))
 
 

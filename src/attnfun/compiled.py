@@ -339,16 +339,19 @@ class Compiled(Algebra):
         panels: Sequence[str] | None = None,
         at: npt.ArrayLike | None = None,
         output: int = 0,
+        style: str = "page",
     ) -> Figure:
         """A matplotlib figure; saved if `path` is given (png, pdf, svg).
 
-        Panels: `values` (beside the target's), `error` (under its bound), `cells`, `weights`, `tokens` (of sequences:
-        who looks at whom), `circuit` and `layers`; those that suit the network if not named. Beyond two variables they
-        show lines through the point `at`, by default the centre. `output` counts the outputs of a vector or sequence.
+        Panels: `target`, `values`, `error` (beside its bound), `held-out` and `residuals` (of data), `cells`,
+        `weights`, `tokens` (attention between the tokens of a sequence), `circuit` and `layers`; those that suit the
+        network if not named. Beyond two variables they show lines through the point `at`, by default the centre or a
+        point where the network varies more. `output` counts the outputs of a vector or sequence. The style "talk" draws
+        the function only, with type that can be read from the back row.
         """
         from .look.plots import plot
 
-        return plot(self, path, panels, at, output)
+        return plot(self, path, panels, at, output, style)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page: certificate, size, interactive pictures, the network running in it."""

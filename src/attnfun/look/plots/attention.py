@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..views import Window, cells, heads, leading_axes, peaks, weights
+from ..views import Window, aspect, cells, heads, leading_axes, peaks, weights
 from .partition import walls
-from .style import AMOUNTS, GREY, ORANGE, VALUES, bar, tiles
+from .style import AMOUNTS, GREY, QUERY, VALUES, bar, few_ticks, tiles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,7 +51,7 @@ def _draw_along(axes: Axes, window: Window) -> None:
     shown = weights(window, rows, place, strongest)  # (P, T)
     order = np.argsort(shown.argmax(axis=0), kind="stable")
     for number, token in enumerate(order):
-        axes.plot(x, shown[:, token], linewidth=1, color=colormaps[VALUES](number / max(1, len(order) - 1)))
+        axes.plot(x, shown[:, token], color=colormaps[VALUES](number / max(1, len(order) - 1)))
     found = cells(window, place, (axis,))
     if found is not None and len(found.keys) <= MOST_WALLS:
         for wall in walls(found.partition):
@@ -65,6 +65,8 @@ def _draw_along(axes: Axes, window: Window) -> None:
         ylim=(0, None),
         title=f"attention to {part}{len(highest)} tokens{several}",
     )
+    few_ticks(axes.xaxis)
+    few_ticks(axes.yaxis)
 
 
 def _draw_query(axes: Axes, window: Window) -> None:
@@ -76,7 +78,7 @@ def _draw_query(axes: Axes, window: Window) -> None:
     corners = found.partition.corners
     live = [cell for cell, around in enumerate(corners) if len(around) > 2]
     tiles(axes, [corners[cell] for cell in live], numbers[live], AMOUNTS, vmin=0.0)
-    axes.plot(*window.point, "x", color=ORANGE, markersize=8)
+    axes.plot(*window.point, "x", color=QUERY, markersize=8)
     _frame(axes, window, "weights of the query at the cross")
 
 
@@ -93,9 +95,9 @@ def draw_tokens(axes: Axes, window: Window) -> None:
     image = axes.imshow(table[:, keys], aspect="auto", cmap=AMOUNTS, vmin=0.0, interpolation="nearest")
     data = length if layer.attends_data else 0
     if 0 < (mine := int((keys < data).sum())) < len(keys):
-        axes.axvline(mine - 0.5, color=ORANGE, linewidth=1)
+        axes.axvline(mine - 0.5, color=QUERY)
     kinds = "data tokens, then memory tokens" if data else "memory tokens"
-    axes.set(xlabel=f"keys: {kinds}", ylabel="token that asks", title="who looks at what, at one input")
+    axes.set(xlabel=f"keys: {kinds}", ylabel="query token", title="attention weights at one input")
     axes.set_yticks(range(length))
     bar(axes, image)
 
@@ -104,3 +106,6 @@ def _frame(axes: Axes, window: Window, title: str) -> None:
     (left, bottom), (right, top) = window.domain.lo.ravel(), window.domain.hi.ravel()
     names = window.domain.axes
     axes.set(xlabel=names[0], ylabel=names[1], xlim=(left, right), ylim=(bottom, top), title=title)
+    axes.set_aspect(aspect(window.domain))
+    few_ticks(axes.xaxis)
+    few_ticks(axes.yaxis)

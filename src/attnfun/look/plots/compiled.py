@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...arguments import one_of
 from ...errors import InputError, shown
 from ...network import Affine
-from ..views import Window, cells, heads, look
+from ..views import Window, cells, heads, held_out_rows, look
 from .attention import draw_cells, draw_tokens, draw_weights
 from .diagrams import circuit_of, draw_circuit, draw_layers
-from .function import draw_error, draw_values
-from .style import STYLE, save, shortened
+from .function import draw_error, draw_held_out, draw_residuals, draw_target, draw_values
+from .style import ENLARGED, HEIGHT, STYLES, TITLE, WIDTH, save, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from ...compiled import Compiled
 
 PANELS: dict[str, Callable[[Axes, Window], None]] = {
+    "target": draw_target,
     "values": draw_values,
     "error": draw_error,
+    "held-out": draw_held_out,
+    "residuals": draw_residuals,
     "cells": draw_cells,
     "weights": draw_weights,
     "tokens": draw_tokens,
@@ -41,39 +45,51 @@ def plot(
     panels: Sequence[str] | None = None,
     at: Any = None,
     output: int = 0,
+    style: str = "page",
 ) -> Figure:
-    """A figure of the panels asked for, or of those that suit the network."""
+    """A figure of the panels named, or of those that suit the network; in a talk, of its function only."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     listed = isinstance(panels, list | tuple) and all(isinstance(name, str) and name in PANELS for name in panels)
     if panels is not None and not (listed and panels):
         raise InputError(f"panels must be some of {', '.join(PANELS)}, in a list", got=shown(panels))
+    one_of("style", style, STYLES)
     window = look(net, at, output)
-    names = suitable(window) if panels is None else tuple(panels)
-    rows = _rows(names)
-    with rc_context(STYLE):
-        figure = Figure(figsize=(3.4 * max(2, *map(len, rows)), 2.9 * len(rows) + 0.3), layout="constrained")
+    names = tuple(panels or (suitable(window) if style == "page" else of_the_function(window)))
+    rows, times = _rows(names), ENLARGED[style]
+    size = times * WIDTH * max(2, *map(len, rows)), times * (HEIGHT * len(rows) + TITLE)
+    with rc_context(STYLES[style]):
+        figure = Figure(figsize=size, layout="constrained")
         for part, row in zip(figure.subfigures(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
             for axes, name in zip(part.subplots(1, len(row), squeeze=False)[0], row, strict=True):
                 PANELS[name](axes, window)
         heading = f"{shortened(net.name, LONGEST)}\n{net.network.tokens} tokens, {net.certificate.headline}"
-        figure.suptitle(heading, fontsize=10, parse_math=False)
-    return save(figure, path)
+        figure.suptitle(heading, fontsize="large", parse_math=False)
+    return save(figure, path, STYLES[style])
 
 
 def suitable(window: Window) -> tuple[str, ...]:
-    """Values and error; then a diagram of a deep network, or cells and weights of one that looks once."""
-    network, size = window.net.network, window.domain.size
+    """Of its function; then a diagram of a deep network, or cells and weights of one that looks once."""
+    network, function = window.net.network, of_the_function(window)
     if circuit_of(window) is not None:
-        return "values", "error", "circuit"
+        return *function, "circuit"
     if sum(not isinstance(layer, Affine) for layer in network.layers) > 1:
-        return "values", "error", "layers"
+        return *function, "layers"
     if not network.attention:
-        return "values", "error"
-    flat = size == 2 and cells(window, heads(network)[0], (0, 1)) is not None
+        return function
+    flat = window.domain.size == 2 and cells(window, heads(network)[0], (0, 1)) is not None
+    shows_cells = flat and held_out_rows(window) is None
     tokens = ("tokens",) if window.domain.lo.ndim == 2 else ()
-    return ("values", "error", *(("cells",) if flat else ()), "weights", *tokens)
+    return (*function, *(("cells",) if shows_cells else ()), "weights", *tokens)
+
+
+def of_the_function(window: Window) -> tuple[str, ...]:
+    """Network and error, a target that needs a map of its own, or what is known of data."""
+    if held_out_rows(window) is not None:
+        return "values", "held-out", "residuals"
+    own_map = window.domain.size == 2 and window.has_target and window.cloud is None
+    return (*(("target",) if own_map else ()), "values", "error")
 
 
 def _rows(names: tuple[str, ...]) -> list[tuple[str, ...]]:

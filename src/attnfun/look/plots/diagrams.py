@@ -8,11 +8,12 @@ from ...formula.circuits import Circuit
 from ...network import Affine, Attention
 from ...targets import Unanswerable
 from ..views import Window
-from .style import BLUE, GREY, ORANGE, shortened
+from .style import BLUE, CYCLE, GREY, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+BENDS = CYCLE[3]
 LONGEST, MOST_UNITS = 22, 80
 """Letters of a label; units that can be drawn beside each other."""
 
@@ -54,14 +55,14 @@ def draw_circuit(axes: Axes, window: Window) -> None:
         variable = atom < circuit.inputs
         text = window.domain.axes[atom] if variable else circuit.units[atom - circuit.inputs].text
         bends = not variable and circuit.units[atom - circuit.inputs].bends
-        _box(axes, place, text or "head", GREY if variable else ORANGE if bends else BLUE)
+        _box(axes, place, text or "head", GREY if variable else BENDS if bends else BLUE)
     for number, end in enumerate(ends):
         _box(axes, end, "output" if len(ends) == 1 else f"output {number}", GREY)
     tall = max(len(column) for column in [*columns, ends])
     _blank(axes, last, tall)
     widest = max(layer.width_in for layer in window.net.network.attention)
     axes.set_title(
-        f"circuit: depth {last - 1}, {len(circuit.units)} heads (blue smooth, orange bends), "
+        f"circuit: depth {last - 1}, {len(circuit.units)} heads (blue smooth, pink bends), "
         f"{window.net.network.tokens} tokens, up to {widest} registers"
     )
 
@@ -94,7 +95,7 @@ def _join(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> N
 def _box(axes: Axes, place: tuple[float, float], text: str, colour: str, whole: bool = False) -> None:
     text = text if whole else shortened(text, LONGEST)
     frame = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": colour}
-    axes.text(*place, text, ha="center", va="center", fontsize=7, bbox=frame, zorder=2, parse_math=False)
+    axes.text(*place, text, ha="center", va="center", fontsize="small", bbox=frame, zorder=2, parse_math=False)
 
 
 def _blank(axes: Axes, last: int, tall: int) -> None:

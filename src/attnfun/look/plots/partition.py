@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import InputError
-from .style import BLUE, CYCLE, GREY, ORANGE, STYLE, around, save
+from .style import BLUE, CYCLE, GREY, ORANGE, STYLE, around, entitled, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +30,7 @@ def plot_partition(cells: Partition, path: str | os.PathLike[str] | None = None)
         figure = Figure(figsize=(5, 4), layout="constrained")
         axes = figure.subplots()
         (_draw_scores if cells.domain.size == 1 else _draw_cells)(axes, cells)
-        axes.set_title(f"{len(cells)} cells")
+        entitled(axes, f"{len(cells)} cells")
     return save(figure, path)
 
 
@@ -50,7 +50,6 @@ def _draw_scores(axes: Axes, cells: Partition) -> None:
     for wall in walls(cells):
         axes.axvline(wall, color=ORANGE, linewidth=0.8, linestyle="--")
     axes.set(xlabel=cells.domain.axes[0], ylabel="score", xlim=(low, high))
-    axes.legend()
 
 
 def _draw_cells(axes: Axes, cells: Partition) -> None:

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
 CYCLE = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """After Okabe and Ito."""
-VALUES, AMOUNTS = "viridis", "cividis"
-"""Colour maps for values of either sign and for amounts from zero."""
+NETWORK, TARGET, BOUND, ERROR, TOTAL, QUERY = BLUE, GREY, ORANGE, "#009E73", "#1A1A1A", "#CC0000"
+"""One colour, one meaning, in every picture of a network."""
+VARIABLES = (BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""One for each variable where several are drawn; none of them is the bound's or the target's."""
+VALUES, AMOUNTS, ERRORS = "viridis", "cividis", "magma"
+"""Colour maps: values of either sign, weights from zero, errors from zero."""
 DPI = 160
+WIDTH, HEIGHT, TITLE = 3.4, 2.9, 0.3
+"""Inches of a panel, and of the heading."""
+MOST_TICKS = 5
+LETTERS = 40
+"""Letters of a legend that fit beside each other above a panel."""
+ENTITLED = ("png", "pdf", "svg")
 MOST_EDGES = 2000
 """More polygons than this are drawn without edges."""
 STYLE: dict[Any, Any] = {
@@ -32,21 +42,64 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3,
     "pdf.fonttype": 42,
     "savefig.dpi": DPI,
 }
+STYLES: dict[str, dict[Any, Any]] = {
+    "page": STYLE,
+    "talk": STYLE
+    | {
+        "font.size": 20,
+        "axes.titlesize": 20,
+        "legend.fontsize": 18,
+        "lines.linewidth": 3,
+        "lines.markersize": 7,
+        "axes.linewidth": 1.5,
+        "figure.dpi": 80,
+    },
+}
+"""For a page of text, and for the back row of a room: the type is twice as large as it is on a page."""
+ENLARGED = {"page": 1.0, "talk": 2.0}
+"""How much larger the panels of a style are."""
 
 
-def save(figure: Figure, path: str | os.PathLike[str] | None) -> Figure:
-    """The figure, written in one step if there is a path; the format is that of its ending, or PNG."""
+def save(figure: Figure, path: str | os.PathLike[str] | None, style: dict[Any, Any] = STYLE) -> Figure:
+    """The figure, written in one step if there is a path; the format is that of its ending, or PNG.
+
+    Formats that have room for a title of the file get that of the figure.
+    """
     from matplotlib import rc_context
 
     if path is not None:
         destination, drawn = refuse_place(path), BytesIO()
-        with rc_context(STYLE):
-            figure.savefig(drawn, format=picture_format(path))
+        with rc_context(style):
+            kind, title = picture_format(path), " ".join(figure.get_suptitle().split())
+            figure.savefig(drawn, format=kind, metadata={"Title": title} if title and kind in ENTITLED else None)
         write_whole(destination if destination.suffix else destination.with_suffix(".png"), drawn.getvalue())
     return figure
+
+
+def entitled(axes: Axes, title: str) -> None:
+    """The title, and between it and the panel, off the curves, the legend of what has a label."""
+    from matplotlib import rcParams
+
+    handles, labels = axes.get_legend_handles_labels()
+    lines = 0
+    if labels:
+        columns = max(1, min(len(labels), LETTERS // (max(map(len, labels)) + 5)))
+        lines = -(-len(labels) // columns)
+        place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.2, "borderpad": 0.2}
+        axes.legend(handles, labels, ncols=columns, handlelength=1.5, columnspacing=1.2, **place)
+    axes.set_title(title, pad=6 + 1.7 * lines * rcParams["legend.fontsize"])
+
+
+def few_ticks(axis: Any) -> None:
+    """So few round numbers on a linear axis that their labels do not touch."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(MOST_TICKS, steps=[1, 2, 2.5, 5, 10]))
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:
@@ -72,8 +125,12 @@ def tiles(axes: Axes, polygons: Sequence[Any], numbers: Any, colours: str, **lim
 
 
 def bar(axes: Axes, image: Any) -> None:
-    """A colour bar beside the panel."""
-    axes.figure.colorbar(image, ax=axes)
+    """A colour bar beside the panel, as tall as what is drawn."""
+    from matplotlib.colors import LogNorm
+
+    drawn = axes.figure.colorbar(image, cax=axes.inset_axes((1.04, 0.0, 0.05, 1.0)))
+    if not isinstance(image.norm, LogNorm):
+        few_ticks(drawn.ax.yaxis)
 
 
 def around(corners: Any) -> Any:

@@ -33,6 +33,11 @@ COARSE, PROBED = 5, 64
 """Points of a line that only asks how much a network varies along it; axes that are asked about, the first ones."""
 TRIES = 512
 """Points among which that of a region is chosen which is nearest to the centre of its box."""
+SECTIONS, SECTION_AXES, DULL = 16, 16, 0.5
+"""Points tried for sections of three and more variables; axes along which they are compared; the centre stays unless
+the network varies there by less than this fraction of what it does elsewhere."""
+NAMED = 6
+"""Coordinates of a point that are written out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +97,12 @@ class Window:
         return Slice(axes, tuple(self.domain.axes[axis] for axis in axes), ticks, found, truth)
 
     @property
+    def place(self) -> str:
+        """The point in words: x=0.5, y=-0.5, ..."""
+        pairs = [f"{name}={value:.3g}" for name, value in zip(self.domain.axes, self.point, strict=True)]
+        return ", ".join(pairs[:NAMED]) + (", ..." if len(pairs) > NAMED else "")
+
+    @property
     def cloud(self) -> Floats | None:
         """The points (S, D) of a domain that is a cloud; None for others."""
         return self.domain.points if isinstance(self.domain, Points) else None
@@ -137,11 +148,16 @@ class Slice:
 
 
 def look(net: Compiled, at: npt.ArrayLike | None = None, output: int = 0) -> Window:
-    """The window of a network at a point of its domain, by default at the centre or what is nearest to it."""
+    """The window of a network at a point of its domain.
+
+    By default that is the centre or what is nearest to it; of three and more variables, a point whose sections show
+    more, if the network hardly varies along those through the centre.
+    """
     outputs = prod(net.output_shape)
     output = whole_number("output", output, 0, outputs - 1)
     if at is None:
-        return Window(net, _central(net.domain), output)
+        middle = Window(net, _central(net.domain), output)
+        return middle if net.domain.size < 3 or middle.cloud is not None else _livelier(middle)
     rows, lead = net.domain.flatten(at)
     if lead or len(rows) != 1:
         raise InputError("at must be one point of the domain", got=f"{len(rows)} points")
@@ -155,14 +171,29 @@ def lines(window: Window, most: int, points: int = 201) -> list[Slice]:
 
 def leading_axes(window: Window) -> list[int]:
     """The first PROBED axes, ordered by how much the network varies along them. Cost: COARSE evaluations an axis."""
+    return np.argsort(-_spreads(window, PROBED), kind="stable").tolist()
+
+
+def _spreads(window: Window, most: int) -> Floats:
+    """How much the network varies along each of the first axes through the point, (A,)."""
     size, (low, high) = window.domain.size, (window.domain.lo.ravel(), window.domain.hi.ravel())
-    axes = np.arange(min(size, PROBED))
+    axes = np.arange(min(size, most))
     rows = np.tile(window.point, (len(axes), COARSE, 1))  # (A, C, D)
     rows[axes, :, axes] = np.linspace(low, high, COARSE, axis=1)[axes]
     found = window.network_values(rows.reshape(-1, size)).reshape(len(axes), COARSE)
     known = np.where(np.isnan(found), window.network_values(window.point[None]), found)
-    spread = np.ptp(known, axis=1).round(9)  # (A,)
-    return np.argsort(-spread, kind="stable").tolist()
+    return np.ptp(known, axis=1).round(9)
+
+
+def _livelier(middle: Window) -> Window:
+    """The window at the centre, or at one of SECTIONS points halfway to the sides if much more can be seen there."""
+    domain, rng = middle.domain, np.random.default_rng(0)
+    low, high = domain.lo.ravel(), domain.hi.ravel()
+    shares = rng.choice([0.25, 0.75], (SECTIONS, domain.size))  # (S, D)
+    rows = low + shares * (high - low)
+    found = [replace(middle, point=row) for row in rows[domain.contains(rows)]]
+    seen = [float(_spreads(window, SECTION_AXES).sum()) for window in (middle, *found)]
+    return middle if seen[0] >= DULL * max(seen) else found[int(np.argmax(seen)) - 1]
 
 
 def _central(domain: Box) -> Floats:

@@ -1,0 +1,47 @@
+"""Scales on which numbers of a picture can be told apart."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ...domain import Box
+
+Floats = npt.NDArray[np.float64]
+
+NARROW = 4.0
+"""Rectangles whose sides differ by more than this factor are not drawn with equal axes: they would be lines."""
+DECADES, MOST_DECADES = 2.0, 6.0
+"""A tenth of the errors is so many powers of ten below the largest: the scale is logarithmic; it shows so many."""
+
+
+class ErrorScale(NamedTuple):
+    """From the smallest error that is told apart to the largest one, on a linear or logarithmic scale."""
+
+    low: float
+    high: float
+    logarithmic: bool
+
+
+def error_scale(errors: Floats) -> ErrorScale:
+    """The errors' own scale: it ends at the largest of them, not at a bound that may be far above.
+
+    >>> error_scale(np.array([1.0, 2.0, 4.0]))
+    ErrorScale(low=0.0, high=4.0, logarithmic=False)
+    >>> error_scale(10.0 ** -np.arange(5.0))
+    ErrorScale(low=0.0001, high=1.0, logarithmic=True)
+    """
+    known = errors[np.isfinite(errors)]
+    high = float(known.max(initial=0.0))
+    positive = known[known > 0]
+    if high == 0.0 or np.quantile(positive, 0.1) >= high / 10**DECADES:
+        return ErrorScale(0.0, high or 1.0, False)
+    return ErrorScale(max(float(positive.min()), high / 10**MOST_DECADES), high, True)
+
+
+def aspect(domain: Box) -> Literal["equal", "auto"]:
+    """Equal axes for a rectangle that is not much longer than wide: "equal" or "auto"."""
+    wide, tall = (domain.hi - domain.lo).ravel()
+    return "equal" if max(wide, tall) <= NARROW * min(wide, tall) else "auto"
