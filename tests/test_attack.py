@@ -62,7 +62,7 @@ def test_numbers_of_a_python_function_are_floats():
 
 def test_truth_agrees_with_values_in_floats():
     met: Counter[str] = Counter()
-    for seed in range(150):
+    for seed in range(220):
         rng = np.random.default_rng(seed)
         draw = Draw(rng, 1 + seed % 3)
         truth = Formula(draw.target()[1], draw.names, floats=True)

@@ -16,7 +16,7 @@ from attnfun.arithmetic import Interval
 from attnfun.domains.box import as_box
 from attnfun.formula.parser import parse
 from attnfun.pieces.singularities import survey
-from attnfun.targets import Unanswerable, as_target
+from attnfun.targets import as_target
 from attnfun.targets.defects import jumps
 
 
@@ -313,50 +313,31 @@ def test_functions_that_are_not_the_same_in_every_call_are_refused(function):
 
 
 @pytest.mark.parametrize(
-    ("function", "reason"),
+    "function",
     [
-        (lambda x: np.sin(x) if isinstance(x, np.ndarray) else 0.0 * x, "on intervals"),
-        (lambda x: np.sin(x) if hasattr(x, "lo") or isinstance(x, np.ndarray) else 0.1 * x, "Taylor series contradict"),
-        (lambda x: [x, x.__imul__(2.0) if isinstance(x, np.ndarray) else 2.0 * x][0], "on intervals"),
+        lambda x: np.sin(x) if x.dtype == np.float64 else 0.0 * x,
+        lambda x: np.cos(x) if str(getattr(x, "dtype", "")) == "object" else np.sin(x),
+        lambda x: np.sin(x) if type(x) is np.ndarray else np.sin(x) + 1e-12,
     ],
 )
-def test_functions_that_are_others_on_intervals_are_not_traced(function, reason):
+def test_functions_that_are_others_on_symbols_are_not_traced(function):
     certificate = af.compile(function, (-1, 1), 0.1).certificate
     assert certificate.status is af.Status.ESTIMATED
-    assert reason in certificate.assumptions[0]
-
-
-def test_symbols_that_say_another_thing_are_not_believed():
-    target = as_target(lambda x: np.cos(x) if str(getattr(x, "dtype", "")) == "object" else np.sin(x), as_box((-1, 1)))
-    assert target.status is af.Status.PROVED
-    with pytest.raises(Unanswerable):
-        target.circuit()
+    assert "is not the one that its operations have" in certificate.assumptions[0]
 
 
 @pytest.mark.parametrize(
     "error", [AssertionError, KeyError, RecursionError, ZeroDivisionError, OSError, MemoryError, StopIteration]
 )
-@pytest.mark.parametrize("kind", ["Interval", "Jet", "object"])
-def test_whatever_is_raised_on_intervals_series_or_symbols_is_no_error(error, kind):
+def test_whatever_is_raised_on_symbols_is_no_error(error):
     def picky(x):
-        if kind in (type(x).__name__, str(getattr(x, "dtype", ""))):
+        if x.dtype == object:
             raise error("not for me")
         return np.sin(x)
 
     certificate = af.compile(picky, (-1, 1), 0.1).certificate
-    assert certificate.proved == (kind != "Interval")
-    assert certificate.proved or f"{error.__name__}: " in certificate.assumptions[0]
-
-
-def test_a_function_that_fails_on_some_boxes_only_is_told_so():
-    def picky(x):
-        if hasattr(x, "lo") and x.lo[0] == 0.25:
-            raise ArithmeticError
-        return np.sin(x)
-
-    target = as_target(picky, as_box((-1, 1)))
-    with pytest.raises(af.InputError, match=r"must run on intervals everywhere.*ArithmeticError.*lipschitz="):
-        target.enclose(Interval([[0.25]], [[0.5]]))
+    assert not certificate.proved
+    assert f"{error.__name__}: " in certificate.assumptions[0]
 
 
 def test_vectorized_functions_have_real_values():

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from ..arguments import as_float, is_word, labels, one_of, real_array
 from ..errors import InputError, shown
-from ..formula.parser import names_in
+from ..formula.functions import TRUTHS
+from ..formula.parser import names_in, parse
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -223,23 +224,36 @@ def as_box(domain: object) -> Box:
 def read_box(text: str) -> Box:
     """A domain in words: names and ranges, separated by spaces or commas.
 
-    >>> read_box("x=-1:1 y=0:2")
-    Box(x=-1:1, y=0:2)
+    >>> read_box("x=-1:1 y=0:2*pi")
+    Box(x=-1:1, y=0:6.28319)
     """
     ranges: dict[str, tuple[float, float]] = {}
     for part in text.replace(",", " ").split():
         name, equals, ends = part.partition("=")
         low, colon, high = ends.partition(":")
-        try:
-            pair = float(low), float(high)
-        except ValueError:
-            pair = None
-        if pair is None or not (equals and colon and name) or name in ranges:
+        if not (equals and colon and name and low and high) or name in ranges:
             raise InputError("each range of a domain must name one variable", got=part, remedy="Write x=-1:1.")
-        ranges[name] = pair
+        ranges[name] = as_end(low), as_end(high)
     if not ranges:
         raise InputError("a domain must name a variable and its range", got=repr(text), remedy="Write x=-1:1.")
     return as_box(ranges)
+
+
+def as_end(value: object) -> float:
+    """The end of an interval: a number, or arithmetic of numbers in a text; the nearest float. NaN for anything else.
+
+    >>> as_end("2*pi"), as_end("-1e-3"), as_end(3)
+    (6.283185307179586, -0.001, 3.0)
+    """
+    if not isinstance(value, str):
+        return as_float(value)
+    program = parse(value, ())
+    if program.is_vector or program.nodes[program.outputs[0]].kind in TRUTHS:
+        raise InputError("an end of a domain must be one number", got=repr(value))
+    end = float(program.values(np.empty((1, 0)))[0, 0])
+    if not math.isfinite(end):
+        raise InputError("an end of a domain must be a finite number", got=f"{value!r}, which is {end}")
+    return end
 
 
 def _within(rows: Floats, low: Floats, high: Floats) -> bool:
@@ -258,7 +272,7 @@ def _as_pair(pair: Any) -> tuple[float, float]:
         low, high = pair
     except (TypeError, ValueError):
         low = high = None
-    ends = as_float(low), as_float(high)
+    ends = as_end(low), as_end(high)
     if np.isnan(ends).any():
         raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=shown(pair))
     return ends

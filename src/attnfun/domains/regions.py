@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..arithmetic import Interval, Untraceable
-from ..errors import InputError, Unanswerable
+from ..errors import InputError
 from ..formula.agreement import refuse_disagreement, rows_of
 from ..formula.functions import TRUTHS
 from ..formula.parser import formula_line, parse
@@ -139,8 +139,8 @@ def _traced(predicate: Any, frame: Box) -> tuple[str, Program]:
 
     try:
         program, first = traced(predicate, frame.shape, name), rows_of(frame, 1)
-        refuse_disagreement(name, frame, values, program.enclose, (first, values(first)))
-    except (Unanswerable, Untraceable):
+        refuse_disagreement(name, frame, values, program.computed, (first, values(first)))
+    except Untraceable:
         raise _no_condition(predicate) from None
     return name, program
 

@@ -1,11 +1,11 @@
 """Is what was read the function itself? Its own values, called again and in other batches, against what was read.
 
-A Python function is run on numbers, on intervals, on Taylor series and on symbols. A function that remembers earlier
-calls, draws random numbers, looks at the other points of a batch or at the type of its argument is not the same in all
-of them, and a proof about one says nothing about the others. So each reading is compared with the values at random
-points of the domain. The comparison finds mistakes; it does not prove that there are none.
+A Python function is run on numbers and on symbols. A function that remembers earlier calls, draws random numbers, looks
+at the other points of a batch or at the type of its argument is not the same on both, and a proof about one says
+nothing about the other. So its operations are compared with its values at random points of the domain. The comparison
+finds mistakes; it does not prove that there are none.
 
-No tolerance is chosen: float arithmetic stays within outward-rounded intervals, operation by operation.
+No tolerance is chosen: float arithmetic, in whatever order it adds up, stays within `Program.computed`.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def refuse_disagreement(
         for row, column in np.argwhere(outside(whole, region))[:1]:
             low, high = region.lo[row, column], region.hi[row, column]
             raise Untraceable(
-                f"its value {whole[row, column]:.17g} at {rows[row].tolist()} is not the one that it has on intervals, "
-                f"[{low:.17g}, {high:.17g}]"
+                f"its value {whole[row, column]:.17g} at {rows[row].tolist()} is not the one that its operations have, "
+                f"in [{low:.17g}, {high:.17g}]; it must not look at the type or the number of its arguments"
             )
 
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet, Untraceable, as_interval, join
 from ..arithmetic.basis import Basis
-from ..arithmetic.directed import above, below
+from ..arithmetic.directed import SMALLEST, ULP, above, below, rounded_up
 from ..arithmetic.jets import join as join_jets
 from ..errors import Unanswerable
 from ..resources.deadline import NEVER, Deadline
@@ -109,6 +109,38 @@ class Program:
         """In interval arithmetic: (B, D) -> (B, m)."""
         steps = self.ranges(boxes, deadline)
         return join([_as_column(steps[k], len(boxes)) for k in self.outputs], axis=1, function=np.stack)
+
+    def computed(self, boxes: Interval) -> Interval:
+        """What float arithmetic may make of it, sums and products in any order: (B, D) -> (B, m).
+
+        A sum of n terms in any order is off by less than n units of the sum of their sizes, a product of n factors by n
+        units of its own size.
+        """
+        steps, sizes, counts = list[Interval](), list[Any](), list[int]()
+        for node in self.nodes:
+            args = node.args
+            if not args:
+                step = enclosed_constant(node) if node.kind == "constant" else boxes[:, int(node.value)]
+                size, count = step.magnitude, 1
+            else:
+                step = OPERATIONS[node.kind](*(steps[k] for k in args))
+                kinds, sums = [self.nodes[k].kind for k in args], ("+", "-", "neg")
+                alike = sums if node.kind in sums else ("*", "neg") if node.kind == "*" else ()
+                count = sum(counts[k] if kind in alike else 1 for k, kind in zip(args, kinds, strict=True))
+                size = as_interval(step).magnitude
+                if node.kind in sums:
+                    size = sum(
+                        sizes[k] if kind in sums else steps[k].magnitude for k, kind in zip(args, kinds, strict=True)
+                    )
+                if alike:
+                    with np.errstate(over="ignore", invalid="ignore"):
+                        off = rounded_up(count * (ULP * size + SMALLEST), 4)
+                        step = Interval(below(step.lo - off), above(step.hi + off), step.defined)
+            steps.append(step)
+            sizes.append(size)
+            counts.append(count)
+        columns = [_as_column(as_interval(steps[k]), len(boxes)) for k in self.outputs]
+        return join(columns, axis=1, function=np.stack)
 
     def jets(self, variables: Jet, deadline: Deadline = NEVER) -> Jet:
         """In Taylor arithmetic: (B, D) -> (B, m); or Unanswerable."""

@@ -11,6 +11,7 @@ from ..arguments import real_number
 from ..arithmetic import Untraceable
 from ..domains.box import Box
 from ..errors import InputError
+from ..formula.sympy_reader import is_sympy, sympy_formula
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .evaluations import Cache, Sampling
@@ -43,10 +44,9 @@ __all__ = [
 def as_target(target: object, domain: Box, lipschitz: float | None = None, sampling: Sampling | None = None) -> Target:
     """Read a target as users write it: a text, a Python function, or a target already made.
 
-    A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is
-    tried on intervals first, and what it does there is compared with its values; if that has no meaning or is another
-    function, only an estimate is possible. Black boxes are called as
-    `sampling` says.
+    A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is run on
+    symbols first, and what it does to them is compared with its values; if that has no meaning or is another function,
+    only an estimate is possible. Black boxes are called as `sampling` says.
     """
     constant = None if lipschitz is None else real_number("lipschitz", lipschitz, least=0.0, toward=math.inf)
     if isinstance(target, Target):
@@ -56,6 +56,9 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, sampl
     network = read_network(target, domain)
     if network is not None:
         return network
+    if is_sympy(target):
+        target, names = sympy_formula(target, domain.names)
+        domain = domain if domain.names is not None or len(names) != domain.size else domain.renamed(names)
     if isinstance(target, str):
         return Expression(target, domain)
     if not callable(target):

@@ -1,6 +1,6 @@
 """Python functions on NumPy arrays as targets, in three degrees of trust.
 
-`Traced` functions are made of NumPy operations only, so they run on intervals and can be enclosed.
+`Traced` functions are made of NumPy operations only, so they are programs as formulas are.
 `Lipschitz` functions are black boxes with a declared constant; each evaluation is remembered and encloses
 the function by a cone. `BlackBox` functions can be sampled and nothing more.
 """
@@ -10,23 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from inspect import signature
 from math import prod
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arguments import as_word, on_one_line
-from ..arithmetic import Interval, Jet, Truth, Untraceable, as_interval
+from ..arithmetic import Interval, Jet, Untraceable
 from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
 from ..domains.box import Box
 from ..errors import InputError
 from ..formula.agreement import outside, refuse_disagreement, refuse_other_series
 from ..formula.circuits import Circuit
 from ..formula.lowering import circuit_of
+from ..formula.polynomials import piecewise_polynomial
 from ..formula.program import Program
 from ..formula.tokenwise import acts_on_each_token
-from ..formula.tracing import traced, written
+from ..formula.tracing import traced
+from ..formula.writing import written
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Evaluations, Sampling
 from .expression import LIBRARY_ASSUMPTION
@@ -43,9 +47,9 @@ class PythonFunction:
     """A user's function called safely: on copies of its own, shapes checked, errors explained."""
 
     def __init__(self, function: Function, domain: Box) -> None:
-        self.function, self.domain = _with_float_values(function), domain
+        self.function, self.domain = _with_float_values(arguments_by_name(function, domain)), domain
         probes = domain.sample(_PROBES, np.random.default_rng(0))
-        values = self._call(probes)
+        values = self._first_call(probes)
         self.output_shape = values.shape[1:]
         if len(self.output_shape) > 2 or 0 in self.output_shape:
             raise InputError("a target must return a number, a vector or a sequence a point", got=self.output_shape)
@@ -71,34 +75,29 @@ class PythonFunction:
             )
         return result.reshape(len(rows), -1)
 
-    def on_intervals(self, boxes: Interval) -> Interval:
-        """Run the function on boxes (B, D) instead of points; whatever it raises there, it is Untraceable."""
-        own = Interval(boxes.lo.copy(), boxes.hi.copy(), boxes.defined.copy())
-        result = self._on(own.reshape((len(boxes), *self.domain.shape)))
-        result = as_interval(result) if isinstance(result, Truth) else result
-        if not isinstance(result, Interval):
-            raise Untraceable(f"{self.name} returned {type(result).__name__}, not an interval")
-        if result.shape != (len(boxes), *self.output_shape):
-            raise Untraceable(f"{self.name} returned shape {result.shape} on intervals")
-        return result.reshape(len(boxes), prod(self.output_shape))
+    def program(self) -> Program:
+        """Its operations, or Untraceable."""
+        program = piecewise_polynomial(self.function, self.domain.size, self.name)
+        if program is None:
+            program = traced(self.function, self.domain.shape, self.name)
+        if len(program.outputs) != prod(self.output_shape):
+            raise Untraceable(f"{self.name} returned {len(program.outputs)} numbers for a point")
+        return program
 
-    def on_jets(self, variables: Jet) -> Jet:
-        """Run the function on Taylor series (B, D)."""
-        own = Jet(variables.basis, variables.mid.copy(), variables.rad.copy(), variables.degree)
-        result = self._on(own.reshape((len(variables), *self.domain.shape)))
-        if not isinstance(result, Jet) or result.shape != (len(variables), *self.output_shape):
-            raise Untraceable(f"{self.name} returned something else than Taylor series")
-        return result.reshape(len(variables), -1)
-
-    def _on(self, argument: Interval | Jet) -> Any:
-        """The function of something else than numbers, for which it was not written."""
+    def _first_call(self, rows: Floats) -> Floats:
+        """Values at rows; a function that takes single numbers only is called with one point at a time from here on."""
         try:
-            with np.errstate(all="ignore"):
-                return self.function(argument)
-        except Untraceable:
-            raise
-        except Exception as reason:
-            raise Untraceable(f"{type(reason).__name__}: {reason}") from reason
+            return self._call(rows)
+        except InputError as reason:
+            whole = self.function
+            if not isinstance(reason.__cause__, TypeError | ValueError) or isinstance(whole, np.vectorize):
+                raise
+            try:
+                self.function = one_by_one(whole)
+                return self._call(rows)
+            except InputError:
+                self.function = whole
+                raise reason from reason.__cause__
 
     def _call(self, rows: Floats) -> Floats:
         points = self.domain.unflatten(rows).copy()
@@ -131,18 +130,72 @@ def _with_float_values(function: Function) -> Function:
     )
 
 
-class Traced(Target):
-    """A function made of NumPy operations: it is run on intervals to enclose its range.
+class ByName:
+    """A function of several arguments as one of points, whose last axis are the arguments in this order."""
 
-    >>> Traced(PythonFunction(np.sin, Box(-1, 1))).enclose(Interval([[0.0]], [[0.5]])).hi.round(4)
+    def __init__(self, function: Function, order: tuple[int, ...]) -> None:
+        self.function, self.order = function, order
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def around(self, function: Function) -> ByName:
+        """The same for another function."""
+        return ByName(function, self.order)
+
+    def __call__(self, points: Any) -> Any:
+        """(..., D) -> (...)."""
+        return self.function(*(points[..., k] for k in self.order))
+
+
+def arguments_by_name(function: Function, domain: Box) -> Function:
+    """A function of as many arguments as the domain has variables gets them one by one: by name, or in order.
+
+    >>> arguments_by_name(lambda y, x: y - x, Box([0, 0], [1, 1], ("x", "y")))(np.array([[0.25, 1.0]]))
+    array([0.75])
+    """
+    wanted = _arguments(function.pyfunc if isinstance(function, np.vectorize) else function)
+    if len(wanted) < 2 or len(domain.shape) != 1:
+        return function
+    if domain.names is None:
+        return ByName(function, tuple(range(len(wanted)))) if len(wanted) == domain.size else function
+    if set(wanted) == set(domain.names):
+        return ByName(function, tuple(domain.names.index(name) for name in wanted))
+    raise InputError(
+        f"the arguments of {getattr(function, '__name__', 'the function')} must be the variables of the domain, "
+        "or one array of points",
+        got=f"({', '.join(wanted)}) for {', '.join(domain.names)}",
+        remedy="Name the arguments and the axes of the domain alike.",
+    )
+
+
+def _arguments(function: Any) -> tuple[str, ...]:
+    """The arguments that a Python function needs, by name; other callables take points."""
+    if not isinstance(function, FunctionType):
+        return ()
+    needed = [each for each in signature(function).parameters.values() if each.default is each.empty]
+    plain = all(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed)
+    return tuple(each.name for each in needed) if plain else ()
+
+
+def one_by_one(function: Function) -> Function:
+    """A function of single numbers, called with the numbers of an array one after the other."""
+    if isinstance(function, ByName):
+        return function.around(one_by_one(function.function))
+    return np.vectorize(function, otypes=[float])
+
+
+class Traced(Target):
+    """A function made of NumPy operations: what it does to symbols is a program.
+
+    >>> Traced.of(PythonFunction(np.sin, Box(-1, 1))).enclose(Interval([[0.0]], [[0.5]])).hi.round(4)
     array([[0.4794]])
     """
 
     status = Status.PROVED
     kind = "traced"
 
-    def __init__(self, function: PythonFunction) -> None:
+    def __init__(self, function: PythonFunction, program: Program) -> None:
         self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
+        self.program = program
         self.assumptions = self.granted(function.name)
 
     @staticmethod
@@ -155,89 +208,73 @@ class Traced(Target):
 
     @classmethod
     def of(cls, function: PythonFunction) -> Traced:
-        """The function as a target, if intervals and Taylor series agree with its values; otherwise Untraceable."""
-        name, domain, enclose = function.name, function.domain, function.on_intervals
-        enclose(Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)))
-        refuse_disagreement(name, domain, function, enclose, function.first)
-        target = cls(function)
+        """The function as a target, if its operations agree with its values; otherwise Untraceable."""
+        program = function.program()
+        refuse_disagreement(function.name, function.domain, function, program.computed, function.first)
         with suppress(Unanswerable):
-            refuse_other_series(domain, function, enclose, target.jets)
-        return target
+            refuse_other_series(function.domain, function, program.computed, program.jets)
+        return cls(function, program)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function."""
         return refuse_nonfinite(self, rows, self.function(rows))
 
     def enclose(self, boxes: Interval) -> Interval:
-        """Run the function on intervals."""
-        try:
-            return self.function.on_intervals(boxes)
-        except Untraceable as reason:
-            raise InputError(
-                f"{self.function.name} must run on intervals everywhere, as it did on the whole domain",
-                got=f"{reason} on {len(boxes)} boxes",
-                remedy="Write it with NumPy operations over leading axes, or declare lipschitz=.",
-            ) from reason
+        """Its operations on intervals."""
+        return self.program.enclose(boxes, self.deadline)
 
     def jets(self, variables: Jet) -> Jet:
-        """Run the function on Taylor series."""
-        try:
-            return self.function.on_jets(variables)
-        except Untraceable:
-            raise Unanswerable from None
+        """Its operations on Taylor series."""
+        return self.program.jets(variables, self.deadline)
 
     def circuit(self) -> Circuit:
-        """The function's operations, written down by symbols."""
+        """Its operations as affine maps and functions of one variable."""
         return self._circuit
 
     @property
     def may_jump(self) -> bool:
-        """As its formula, where symbols know it."""
+        """As its operations say."""
+        return self.program.may_jump
+
+    @property
+    def continuous(self) -> bool:
+        """Where it is bounded and made of continuous operations."""
         try:
-            return self._program.may_jump
+            return bool(self.circuit())
         except Unanswerable:
-            return True
+            return False
 
     @cached_property
     def _circuit(self) -> Circuit:
-        return circuit_of(self._program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
-
-    @cached_property
-    def _program(self) -> Program:
-        program = traced(self.function.function, self.domain.shape, self.function.name)
-        try:
-            refuse_disagreement(self.function.name, self.domain, self.function, program.enclose, self.function.first)
-        except Untraceable:
-            raise Unanswerable from None
-        return program
+        return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
     def one_token(self) -> Target:
         """The function on a sequence of equal tokens, at the first of them."""
         (length, width), low, high = self.domain.tokens, self.domain.lo, self.domain.hi
         alike = length > 1 and len(self.output_shape) == 2 and self.output_shape[0] == length
         alike = alike and bool((low == low[:1]).all() and (high == high[:1]).all())
-        if not alike or not acts_on_each_token(self._program, length, width):
+        if not alike or not acts_on_each_token(self.program, length, width):
             raise Unanswerable
         one = OneToken(self.function.function, length, self.function.name)
-        return Traced(PythonFunction(one, Box(low[:1], high[:1])))
+        try:
+            return Traced.of(PythonFunction(one, Box(low[:1], high[:1])))
+        except Untraceable:
+            raise Unanswerable from None
 
     def as_dict(self) -> dict[str, Any]:
-        """Kind and name, and its operations as a formula, where symbols know them; the code itself is not stored."""
-        try:
-            formula = written(self._program)
-        except Unanswerable:
-            formula = None
+        """Kind and name, and its operations as a formula, unless that is too long; the code itself is not stored."""
+        formula = written(self.program)
         return {"kind": self.kind, "name": self.function.name, **({} if formula is None else {"formula": formula})}
 
     def identity(self) -> Any:
-        """Its operations, where symbols know them."""
-        return repr(self._program)
+        """Its operations."""
+        return repr(self.program)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Workers import the function: it must be the same there."""
         vars(self).update(state)
         points, values = self.function.first
-        wrong = outside(values, self.enclose(Interval(points))).any(axis=1)
+        wrong = outside(self.function(points), self.program.computed(Interval(points))).any(axis=1)
         for row in np.flatnonzero(wrong)[:1]:
             raise InputError(
                 f"{self.function.name} must be the same function in every worker",
@@ -250,11 +287,15 @@ class OneToken:
     """A function on sequences of equal tokens, at the first of them."""
 
     def __init__(self, whole: Function, length: int, name: str) -> None:
-        self.whole, self.length, self.__name__ = whole, length, name
+        self.function, self.length, self.__name__ = whole, length, name
+
+    def around(self, function: Function) -> OneToken:
+        """The same for another function."""
+        return OneToken(function, self.length, self.__name__)
 
     def __call__(self, points: Any) -> Any:
         """(..., 1, d) -> (..., 1, d')."""
-        return self.whole(np.stack([points[..., 0, :]] * self.length, axis=-2))[..., :1, :]
+        return self.function(np.stack([points[..., 0, :]] * self.length, axis=-2))[..., :1, :]
 
 
 class BlackBox(Target):
