@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...domain import Box
+from ...domains.box import Box
 
 Floats = npt.NDArray[np.float64]
 
