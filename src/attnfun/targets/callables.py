@@ -29,7 +29,7 @@ from ..formula.lowering import circuit_of
 from ..formula.polynomials import piecewise_polynomial
 from ..formula.program import Program
 from ..formula.tokenwise import acts_on_each_token
-from ..formula.tracing import traced
+from ..formula.tracing import elementwise, traced
 from ..formula.writing import written
 from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
 from .evaluations import Evaluations, Sampling
@@ -90,7 +90,7 @@ class PythonFunction:
             return self._call(rows)
         except InputError as reason:
             whole = self.function
-            if not isinstance(reason.__cause__, TypeError | ValueError) or isinstance(whole, np.vectorize):
+            if not isinstance(reason.__cause__, TypeError | ValueError) or isinstance(whole, np.vectorize | OneByOne):
                 raise
             try:
                 self.function = one_by_one(whole)
@@ -176,11 +176,25 @@ def _arguments(function: Any) -> tuple[str, ...]:
     return tuple(each.name for each in needed) if plain else ()
 
 
+class OneByOne:
+    """A function of single numbers, called with the numbers of arrays one after the other."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def around(self, function: Function) -> OneByOne:
+        """The same for another function."""
+        return OneByOne(function)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Arrays of one shape in, one of that shape out."""
+        return elementwise(self.function, *arrays)
+
+
 def one_by_one(function: Function) -> Function:
-    """A function of single numbers, called with the numbers of an array one after the other."""
-    if isinstance(function, ByName):
-        return function.around(one_by_one(function.function))
-    return np.vectorize(function, otypes=[float])
+    """The function behind arguments by name, called one by one."""
+    return function.around(OneByOne(function.function)) if isinstance(function, ByName) else OneByOne(function)
 
 
 class Traced(Target):
