@@ -1,6 +1,6 @@
 """Any formula in any number of variables, step by step (attnfun's own; [T 7.2]).
 
-**Construction.** The formula becomes a circuit of affine maps and functions of one variable (`targets/lowering.py`).
+**Construction.** The formula becomes a circuit of affine maps and functions of one variable (`formula/lowering.py`).
 One data token holds the registers. Units that depend on each other in d steps make d levels of two layers: an affine
 map writes the arguments beside the registers still needed, and one attention layer holds a head for each unit; the
 residual connection keeps the registers, and results go to features of their own. A smooth unit is a bank in memory with

@@ -1,6 +1,6 @@
 """Bounds for networks that compute a formula step by step, from the weights alone [T 11.4].
 
-The target is a circuit: atoms, which are variables and units `φ_k(z_k)` (`targets/circuits.py`). Every feature of the
+The target is a circuit: atoms, which are variables and units `φ_k(z_k)` (`formula/circuits.py`). Every feature of the
 network is followed through the layers as an affine form of the atoms, with a bound on what it is off. Affine layers
 act on forms. A head whose bank reads one feature u is matched with the unit whose argument is u up to a constant c:
 

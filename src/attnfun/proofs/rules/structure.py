@@ -1,6 +1,6 @@
 """A proof for any number of variables: follow affine forms through the network, from its own weights [T 11.3].
 
-The target is a piecewise-linear function written with maxima (`targets/maxima.py`). Every feature of the network is
+The target is a piecewise-linear function written with maxima (`formula/maxima.py`). Every feature of the network is
 kept as an affine form of the references (the input and the target's maxima) with a slack, layer by layer:
 
 - an affine layer composes forms;
