@@ -241,30 +241,30 @@ class Symbols(np.ndarray):
     def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:  # type: ignore[override]
         return by_function(function, args, kwargs)
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
         """Sum along axes."""
-        del dtype, out
+        _refuse_settings("sum", dtype=dtype, out=out, **more)
         return fold("+", self, axis, keepdims)
 
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
         """Product along axes."""
-        del dtype, out
+        _refuse_settings("prod", dtype=dtype, out=out, **more)
         return fold("*", self, axis, keepdims)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
         """Mean along axes."""
-        del dtype, out
+        _refuse_settings("mean", dtype=dtype, out=out, **more)
         total = fold("+", self, axis, keepdims)
         return total / float(self.size // max(np.size(total), 1))
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
         """The largest along axes."""
-        del out
+        _refuse_settings("max", out=out, **more)
         return fold("max", self, axis, keepdims)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
         """The smallest along axes."""
-        del out
+        _refuse_settings("min", out=out, **more)
         return fold("min", self, axis, keepdims)
 
     def ptp(self, axis: Any = None, keepdims: bool = False) -> Any:
@@ -273,7 +273,7 @@ class Symbols(np.ndarray):
 
     def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
         """Variance along axes."""
-        del dtype, out
+        _refuse_settings("var", dtype=dtype, out=out)
         apart = (self - self.mean(axis, keepdims=True)) ** 2
         total = fold("+", apart, axis, keepdims)
         return total / float(self.size // max(np.size(total), 1) - ddof)
@@ -284,17 +284,17 @@ class Symbols(np.ndarray):
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """Are all true along axes?"""
-        del out
+        _refuse_settings("all", out=out)
         return fold("and", self, axis, keepdims)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """Is any true along axes?"""
-        del out
+        _refuse_settings("any", out=out)
         return fold("or", self, axis, keepdims)
 
-    def clip(self, min: Any = None, max: Any = None, out: Any = None, **_: Any) -> Any:
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **more: Any) -> Any:
         """Within ends."""
-        del out
+        _refuse_settings("clip", out=out, **more)
         lower = self if min is None else np.maximum(self, min)
         return lower if max is None else np.minimum(lower, max)
 
@@ -318,6 +318,14 @@ class Symbols(np.ndarray):
         raise refusal("!=", "compare with < or >")
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _refuse_settings(name: str, **settings: Any) -> None:
+    """Settings of a reduction that change what it does: where=, initial=, out=, a dtype other than float64."""
+    for key, value in settings.items():
+        plain = value is None or value is np._NoValue or (key == "where" and value is True)
+        if not plain and not (key == "dtype" and np.dtype(value) == np.float64):
+            raise refusal(f"np.{name} with {key}=", "leave it out")
 
 
 # ---------------------------------------------------------------- arrays of symbols
@@ -601,7 +609,9 @@ def _interp(x: Symbol, t: npt.NDArray[np.float64], f: npt.NDArray[np.float64]) -
     return x.tape.symbol(total)
 
 
-def _average(a: Any, axis: Any = None, weights: Any = None, **_: Any) -> Any:
+def _average(a: Any, axis: Any = None, weights: Any = None, **more: Any) -> Any:
+    if more:
+        raise refusal(f"np.average with {', '.join(more)}=", "leave it out")
     if weights is None:
         return _symbolic(cells(a)).mean(axis)
     return (np.multiply(a, weights)).sum(axis) / np.broadcast_to(weights, np.shape(a)).sum(axis)
@@ -618,7 +628,7 @@ def _joined(function: Callable[..., Any]) -> Callable[..., Any]:
     return join
 
 
-def _broadcast_stack(parts: Any, axis: int = 0, **_: Any) -> Any:
+def _stack(parts: Any, axis: int = 0) -> Any:
     return wrapped(np.stack([cells(part) for part in parts], axis=axis))
 
 
@@ -642,7 +652,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.ones_like: lambda a, *_, **__: _symbolic(np.ones(np.shape(a)).astype(object)),
     np.full_like: lambda a, value, *_, **__: _symbolic(np.broadcast_to(cells(value), np.shape(a)).copy()),
     np.sinc: lambda x: elementwise(lambda cell: _cell("sinc", cell), x),
-    np.stack: _broadcast_stack,
+    np.stack: _stack,
     np.concatenate: _joined(np.concatenate),
     np.vstack: _joined(np.vstack),
     np.hstack: _joined(np.hstack),
@@ -729,12 +739,26 @@ class _NumPy(types.ModuleType):
         return _ARRAYS.get(name) or getattr(np, name)
 
 
-def _array(value: Any, *_: Any, **__: Any) -> Any:
-    return np.array(value) if not _has_symbols(value) else _symbolic(cells(value).copy())
+def _array(value: Any, dtype: Any = None, **more: Any) -> Any:
+    if not _has_symbols(value):
+        return np.array(value, dtype, **more)
+    array = _symbolic(cells(value).copy())
+    return array if dtype is None else array.astype(dtype)
 
 
-def _as_array(value: Any, *_: Any, **__: Any) -> Any:
-    return value if isinstance(value, Symbols) else _array(value)
+def _as_array(value: Any, dtype: Any = None, **more: Any) -> Any:
+    return value if isinstance(value, Symbols) and dtype is None else _array(value, dtype, **more)
+
+
+def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
+    """np.zeros and the like: an array that may take symbols, unless its numbers are of another kind than float64."""
+
+    def filled(shape: Any, *args: Any, dtype: Any = None, **more: Any) -> Any:
+        if dtype is not None and np.dtype(dtype) != np.float64:
+            return make(shape, *args, dtype=dtype, **more)
+        return _symbolic(make(shape, *args, **more).astype(object))
+
+    return filled
 
 
 _ARRAYS: dict[str, Callable[..., Any]] = {
@@ -742,9 +766,9 @@ _ARRAYS: dict[str, Callable[..., Any]] = {
     "asarray": _as_array,
     "asanyarray": _as_array,
     "ascontiguousarray": _as_array,
-    "zeros": lambda shape, *_, **__: _symbolic(np.zeros(shape).astype(object)),
-    "empty": lambda shape, *_, **__: _symbolic(np.zeros(shape).astype(object)),
-    "ones": lambda shape, *_, **__: _symbolic(np.ones(shape).astype(object)),
+    "zeros": _filled(np.zeros),
+    "empty": _filled(np.zeros),
+    "ones": _filled(np.ones),
     "full": lambda shape, value, *_, **__: _symbolic(np.broadcast_to(cells(value), shape).copy()),
 }
 _MODULES = {math: _Mathematics("math"), np: _NumPy("numpy")}
