@@ -311,7 +311,7 @@ def _riccati(start: Interval, sign: float, n: int) -> Coefficients:
     """y' = 1 + sign y²: `(k+1) y_{k+1} = [k = 0] + sign Σ_i y_i y_{k-i}`, by midpoints m and radii.
 
     With sizes `|m_i|`, and `s_i` with the radius, the sum is off by at most `Σ s_i s_{k-i} - Σ |m_i| |m_{k-i}|`. No
-    size is between zero and LEAST, so sums of sizes do not underflow; those of midpoints lose less than SMALLEST a term.
+    size is between zero and LEAST, so sums of sizes do not underflow; midpoints lose less than SMALLEST a term.
     """
     parts = np.zeros((3, n + 1, *start.shape))  # midpoints, their sizes, sizes with the radius
     mid, size, whole_size = parts
