@@ -111,9 +111,12 @@ def _compose_affine(inner: Jet, outer: Coefficients) -> Jet:
     known = base.count(degree)
     powers, most = np.zeros(mid.shape), np.zeros(mid.shape)  # (C, *S), values and sizes
     powers[0] = most[0] = 1.0
+    first = slice(1, 1 + base.variables)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        reach = _normal(np.abs(mid[1 : 1 + base.variables]) + rad[1 : 1 + base.variables])  # (D, *S)
-        for k, (before, axis) in enumerate(base.parents[: known - 1], start=1):
+        reach = _normal(np.abs(mid[first]) + rad[first])  # (D, *S)
+        if degree:
+            powers[first], most[first] = mid[first], reach
+        for k, (before, axis) in enumerate(base.parents[base.variables : known - 1], start=first.stop):
             count = float(base.degrees[k]) / float(base.exponents[k, axis])
             powers[k] = powers[before] * (mid[1 + axis] * count)
             most[k] = _normal(most[before]) * (reach[axis] * count)
