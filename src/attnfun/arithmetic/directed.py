@@ -53,21 +53,35 @@ def above(value: Floats) -> Floats:
     return np.nextafter(value, np.inf)
 
 
-def _steer(result: Floats, error: Floats, trusted: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Floats around `result + error`; where the error is not trusted, one step both ways."""
-    low = np.where(trusted & (error >= 0), result, below(result))
-    high = np.where(trusted & (error <= 0), result, above(result))
-    low = np.where(np.isnan(low), -np.inf, low)
-    return low, np.where(np.isnan(high), np.inf, high)
+def _low(result: Floats, error: Floats, trusted: npt.NDArray[np.bool_]) -> Floats:
+    """The float at or just below `result + error`; where the error is not trusted, one step down."""
+    return np.fmax(np.where(trusted & (error >= 0), result, below(result)), -np.inf)  # fmax: NaN becomes -inf
 
 
-def add(a: Floats | float, b: Floats | float) -> tuple[Floats, Floats]:
-    """Floats `(low, high)` with `low <= a + b <= high` in real arithmetic."""
+def _high(result: Floats, error: Floats, trusted: npt.NDArray[np.bool_]) -> Floats:
+    """The float at or just above `result + error`; where the error is not trusted, one step up."""
+    return np.fmin(np.where(trusted & (error <= 0), result, above(result)), np.inf)
+
+
+def _two_sum(a: Floats | float, b: Floats | float) -> tuple[Floats, Floats]:
+    """A rounded sum and what rounding took from it, which is exact where it is finite."""
+    total = np.add(a, b)
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def add_down(a: Floats | float, b: Floats | float) -> Floats:
+    """The largest float that is at most `a + b`, or one below it; -inf where that is not known."""
     with np.errstate(all="ignore"):
-        total = np.add(a, b)
-        shadow = total - a
-        error = (a - (total - shadow)) + (b - shadow)
-        return _steer(total, error, np.isfinite(error))
+        total, error = _two_sum(a, b)
+        return _low(total, error, np.isfinite(error))
+
+
+def add_up(a: Floats | float, b: Floats | float) -> Floats:
+    """The smallest float that is at least `a + b`, or one above it; inf where that is not known."""
+    with np.errstate(all="ignore"):
+        total, error = _two_sum(a, b)
+        return _high(total, error, np.isfinite(error))
 
 
 def multiply(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -77,15 +91,13 @@ def multiply(a: Floats, b: Floats) -> tuple[Floats, Floats]:
         a_high, b_high = _head(a), _head(b)
         a_low, b_low = a - a_high, b - b_high
         error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-        trusted = (
-            (np.abs(a) < _SAFE_LARGE)
-            & (np.abs(b) < _SAFE_LARGE)
-            & (np.abs(product) < _SAFE_LARGE)
-            & (np.abs(product) > _SAFE_SMALL)
-        )
+        size = np.abs(product)
+        trusted = (np.abs(a) < _SAFE_LARGE) & (np.abs(b) < _SAFE_LARGE) & (size < _SAFE_LARGE) & (size > _SAFE_SMALL)
+        low, high = _low(product, error, trusted), _high(product, error, trusted)
         zero = (a == 0) | (b == 0)
-        low, high = _steer(product, error, trusted)
-        return np.where(zero, 0.0, low), np.where(zero, 0.0, high)
+        if zero.any():
+            low, high = np.where(zero, 0.0, low), np.where(zero, 0.0, high)
+        return low, high
 
 
 def divide(a: Floats, b: Floats) -> tuple[Floats, Floats]:

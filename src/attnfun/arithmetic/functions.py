@@ -20,19 +20,25 @@ def _both(a: Interval, b: Interval) -> Any:
     return a.defined & b.defined
 
 
+def _ends(a: Interval, axes: int) -> Floats:
+    """Both ends as one array (2, *S), or (1, *S) where they are the same, S padded with ones to so many axes."""
+    shape = (1,) * (axes - a.ndim) + a.shape
+    return a.lo.reshape(1, *shape) if a.lo is a.hi else np.stack([a.lo, a.hi]).reshape(2, *shape)
+
+
 # ---------------------------------------------------------------- arithmetic: correctly rounded outwards
 
 
 @implements("add")
 def add(a: Interval, b: Interval) -> Interval:
     """Sum."""
-    return Interval(directed.add(a.lo, b.lo)[0], directed.add(a.hi, b.hi)[1], _both(a, b))
+    return Interval(directed.add_down(a.lo, b.lo), directed.add_up(a.hi, b.hi), _both(a, b))
 
 
 @implements("subtract")
 def subtract(a: Interval, b: Interval) -> Interval:
     """Difference."""
-    return Interval(directed.add(a.lo, -b.hi)[0], directed.add(a.hi, -b.lo)[1], _both(a, b))
+    return Interval(directed.add_down(a.lo, -b.hi), directed.add_up(a.hi, -b.lo), _both(a, b))
 
 
 @implements("multiply")
@@ -40,19 +46,23 @@ def multiply(a: Interval, b: Interval) -> Interval:
     """Product: the extreme products of the ends. One argument twice is a square."""
     if a is b:
         return square(a)
-    ends = [directed.multiply(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-    low = np.minimum.reduce([low for low, _ in ends])
-    return Interval(low, np.maximum.reduce([high for _, high in ends]), _both(a, b))
+    axes = max(a.ndim, b.ndim)
+    low, high = directed.multiply(_ends(a, axes)[:, None], _ends(b, axes))  # (2, 2, *S)
+    return Interval(low.min(axis=(0, 1)), high.max(axis=(0, 1)), _both(a, b))
 
 
 @implements("divide", "true_divide")
 def divide(a: Interval, b: Interval) -> Interval:
     """Quotient; unbounded and not defined where the divisor contains zero."""
-    pole = (b.lo <= 0) & (b.hi >= 0)
-    safe_lo, safe_hi = np.where(pole, 1.0, b.lo), np.where(pole, 1.0, b.hi)
-    ends = [directed.divide(x, y) for x in (a.lo, a.hi) for y in (safe_lo, safe_hi)]
-    low, high = np.fmin.reduce([low for low, _ in ends]), np.fmax.reduce([high for _, high in ends])
-    return Interval(np.where(pole, -np.inf, low), np.where(pole, np.inf, high), _both(a, b) & ~pole)
+    pole, axes = (b.lo <= 0) & (b.hi >= 0), max(a.ndim, b.ndim)
+    ends = _ends(b, axes)
+    if pole.any():
+        ends = np.where(pole, 1.0, ends)
+    low, high = directed.divide(_ends(a, axes)[:, None], ends)  # (2, 2, *S)
+    low, high = np.fmin.reduce(low, axis=(0, 1)), np.fmax.reduce(high, axis=(0, 1))
+    if pole.any():
+        low, high = np.where(pole, -np.inf, low), np.where(pole, np.inf, high)
+    return Interval(low, high, _both(a, b) & ~pole)
 
 
 @implements("negative")
@@ -76,10 +86,10 @@ def reciprocal(a: Interval) -> Interval:
 @implements("square")
 def square(a: Interval) -> Interval:
     """The square, never below zero."""
-    ends = [directed.multiply(x, x) for x in (a.lo, a.hi)]
+    ends = _ends(a, a.ndim)  # (2, *S)
+    low, high = directed.multiply(ends, ends)
     straddles = (a.lo <= 0) & (a.hi >= 0)
-    low = np.where(straddles, 0.0, np.minimum(ends[0][0], ends[1][0]))
-    return Interval(low, np.maximum(ends[0][1], ends[1][1]), a.defined)
+    return Interval(np.where(straddles, 0.0, low.min(axis=0)), high.max(axis=0), a.defined)
 
 
 @implements("absolute", "fabs")

@@ -60,10 +60,10 @@ class Interval:
         self.lo: Floats
         self.hi: Floats
         self.lo, self.hi = (low, high) if low.shape == high.shape else np.broadcast_arrays(low, high)
-        for end, open_ in (("lo", -np.inf), ("hi", np.inf)):
-            unknown = np.isnan(getattr(self, end))
-            if unknown.any():
-                setattr(self, end, np.where(unknown, open_, getattr(self, end)))
+        if np.isnan(self.lo).any():
+            self.lo = np.fmax(self.lo, -np.inf)
+        if np.isnan(self.hi).any():
+            self.hi = np.fmin(self.hi, np.inf)
         self.defined: npt.NDArray[np.bool_] = np.asarray(defined, dtype=bool)
 
     @property
@@ -86,7 +86,7 @@ class Interval:
     def radius(self) -> Floats:
         """An upper bound on the distance from `mid` to either end."""
         mid = self.mid
-        return np.maximum(directed.add(self.hi, -mid)[1], directed.add(mid, -self.lo)[1])
+        return np.maximum(directed.add_up(self.hi, -mid), directed.add_up(mid, -self.lo))
 
     @property
     def magnitude(self) -> Floats:

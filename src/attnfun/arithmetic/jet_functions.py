@@ -12,11 +12,9 @@ import numpy as np
 from .basis import Basis
 from .directed import ULP, Floats
 from .jets import TINY, UFUNCS, Jet, compared, pick
-from .series import SERIES, Coefficients, power
+from .series import LEAST, SERIES, Coefficients, power
 from .truth import less, less_equal
 
-LEAST = 1e-150
-"""Sizes below this are taken for it, so that no product of two of them underflows."""
 Rows = Floats
 """Coefficients first, (C, *S): where series are multiplied, each coefficient of a batch lies in one piece of memory."""
 
@@ -99,29 +97,34 @@ def compose(inner: Jet, outer: Coefficients) -> Jet:
     nilpotent = _factor(inner, inner.ndim)  # (C, 3, *S)
     nilpotent[0] = 0.0
     result = Jet.constant(base, outer[-1])
-    for coefficient in reversed(outer[:-1]):
+    for k in reversed(range(len(outer) - 1)):
         result = _product(base, _factor(result, inner.ndim), nilpotent, result.degree, inner.degree)
-        result = add(result, Jet.constant(base, coefficient))
+        result = add(result, Jet.constant(base, outer[k]))
     return result
 
 
 def _compose_affine(inner: Jet, outer: Coefficients) -> Jet:
     """For affine g, `(g - g_0)^k = Σ_{|α| = k} (k!/α!) g^α t^α` with the slopes g: one product a coefficient."""
     base, mid, rad = inner.basis, rows_of(inner.mid, inner.ndim), rows_of(inner.rad, inner.ndim)
-    powers, most = np.ones(mid.shape), np.ones(mid.shape)  # (C, *S), values and sizes
+    centre, off = outer.mid, np.where(outer.defined, outer.radius, np.inf)  # (K, *S)
+    degree = min(len(outer) - 1, base.degree)
+    known = base.count(degree)
+    powers, most = np.zeros(mid.shape), np.zeros(mid.shape)  # (C, *S), values and sizes
+    powers[0] = most[0] = 1.0
+    first = slice(1, 1 + base.variables)
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
-        for k, (before, axis) in enumerate(base.parents, start=1):
+        reach = _normal(np.abs(mid[first]) + rad[first])  # (D, *S)
+        if degree:
+            powers[first], most[first] = mid[first], reach
+        for k, (before, axis) in enumerate(base.parents[base.variables : known - 1], start=first.stop):
             count = float(base.degrees[k]) / float(base.exponents[k, axis])
             powers[k] = powers[before] * (mid[1 + axis] * count)
-            most[k] = _normal(most[before]) * (_normal(np.abs(mid[1 + axis]) + rad[1 + axis]) * count)
-        for k, coefficient in enumerate(outer):
-            rows = slice(base.count(k - 1), base.count(k))
-            value = Jet.constant(base, coefficient)
-            centre, size = value.mid[..., 0], _normal(np.abs(value.mid[..., 0]) + value.rad[..., 0])
-            powers[rows] *= centre
-            most[rows] = _normal(most[rows]) * size
+            most[k] = _normal(most[before]) * (reach[axis] * count)
+        degrees = base.degrees[:known]
+        powers[:known] *= centre[degrees]
+        most[:known] = _normal(most[:known]) * _normal(np.abs(centre) + off)[degrees]
         spread = np.maximum(most - np.abs(powers), 0.0) + (8 * base.degree + 16) * ULP * most + TINY * (most > 0)
-    return Jet(base, np.moveaxis(powers, 0, -1), np.moveaxis(spread, 0, -1))
+    return Jet(base, np.moveaxis(powers, 0, -1), np.moveaxis(spread, 0, -1), degree)
 
 
 def add(a: Jet, b: Jet) -> Jet:

@@ -74,7 +74,7 @@ class Jet:
     def value(self) -> Interval:
         """The constant terms."""
         mid, rad = self.mid[..., 0], self.rad[..., 0]
-        return Interval(directed.add(mid, -rad)[0], directed.add(mid, rad)[1])
+        return Interval(directed.add_down(mid, -rad), directed.add_up(mid, rad))
 
     def __len__(self) -> int:
         return len(self.mid)

@@ -24,7 +24,7 @@ def norms_on_boxes(values: Floats, low: Floats, high: Floats, p: float) -> Float
 
     Fractions and exponents are multiplied apart: no product on the way is too large or too small for a float.
     """
-    sides = power(Interval(directed.add(high, -low)[1]), divide(Interval(1.0), Interval(p))).hi  # (B, D)
+    sides = power(Interval(directed.add_up(high, -low)), divide(Interval(1.0), Interval(p))).hi  # (B, D)
     fraction, exponent = np.frexp(values)
     for side in sides.T:  # (B,)
         more, steps = (part.reshape(-1, *[1] * (values.ndim - 1)) for part in np.frexp(side))  # (B, 1, ...)

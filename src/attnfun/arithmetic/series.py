@@ -1,24 +1,27 @@
 """Taylor coefficients `f^(k)(x)/k!`, k = 0..n, of the elementary functions at an interval x.
 
 Where f solves a differential equation with polynomial coefficients, its Taylor coefficients satisfy a recurrence, and
-evaluating that in interval arithmetic encloses them at every point of x.
+evaluating that in interval arithmetic encloses them at every point of x. Coefficients come as one `Interval` of shape
+(K, *S), so that an operation on all of them costs one call; where K is less than n + 1, the others are zero.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 
-from .directed import LARGEST, above, below
-from .interval import UFUNCS, Interval, implements
+from .directed import LARGEST, SMALLEST, Floats, above, below, rounded_up, sum_error, widen
+from .interval import UFUNCS, Interval, implements, join
 
-Coefficients = list[Interval]
+Coefficients = Interval
 SERIES: dict[str, Callable[[Interval, int], Coefficients]] = {}
-"""Coefficients by the ufunc's name."""
+"""Coefficients by the ufunc's name, (K, *S) with K <= n + 1."""
 
+LEAST = 1e-150
+"""Sizes below this are taken for it, so that no product of two of them underflows."""
 SINC_TERMS = 40
 """Degrees of the power series of sin(x)/x that are summed up."""
 
@@ -47,9 +50,26 @@ def whole(number: int) -> Interval:
     return Interval(low, math.nextafter(nearest, math.inf) if nearest < number else nearest)
 
 
-def _cycle(values: Coefficients, n: int) -> Coefficients:
+def _rows(numbers: Interval, axes: int) -> Interval:
+    """Numbers (K,) that stand beside arrays (K, *S) with so many axes in S."""
+    return numbers.reshape(-1, *[1] * axes)
+
+
+def _stacked(parts: Sequence[Interval]) -> Coefficients:
+    """Coefficients (*S,) one by one as (K, *S)."""
+    return join(parts, function=np.stack)
+
+
+@lru_cache(maxsize=64)
+def _factorials(n: int) -> Interval:
+    """0!, ..., n!, (n+1,)."""
+    return _stacked([whole(math.factorial(k)) for k in range(n + 1)])
+
+
+def _cycle(values: Sequence[Interval], n: int) -> Coefficients:
     """Derivatives that repeat: the k-th is `values[k mod len]`."""
-    return [values[k % len(values)] / whole(math.factorial(k)) for k in range(n + 1)]
+    derivatives = _stacked([values[k % len(values)] for k in range(n + 1)])
+    return derivatives / _rows(_factorials(n), derivatives.ndim - 1)
 
 
 @series("exp")
@@ -61,7 +81,7 @@ def exp(x: Interval, n: int) -> Coefficients:
 @series("expm1")
 def expm1(x: Interval, n: int) -> Coefficients:
     """exp - 1."""
-    return [on("expm1", x), *exp(x, n)[1:]]
+    return join([_stacked([on("expm1", x)]), exp(x, n)[1:]])
 
 
 @series("sin")
@@ -103,7 +123,7 @@ def sinc(x: Interval, n: int) -> Coefficients:
         low = np.where(away, np.maximum(low, quotient.lo), low)
         high = np.where(away, np.minimum(high, quotient.hi), high)
         found.append(Interval(low, high, x.defined))
-    return found
+    return _stacked(found)
 
 
 @lru_cache(maxsize=4096)
@@ -135,6 +155,50 @@ def power(x: Interval, exponent: Interval, n: int) -> Coefficients:
 
     Where `p - k` is no float its parity is lost, and with it the sign of a power of a negative number: unknown.
     """
+    first = float(exponent.lo.flat[0])
+    if not ((exponent.lo == first) & (exponent.hi == first) & exponent.defined).all():
+        return _power_of_many(x, exponent, n)
+    if first != round(first) or abs(first) >= MOST_WHOLE:
+        less = Interval(first) - np.arange(n + 1.0)  # (K,)
+        values = on("power", _stacked([x]), _rows(less, x.ndim))  # (K, *S)
+        lost = (_rows(less, x.ndim).lo < _rows(less, x.ndim).hi) & (first == round(first)) & (x.lo < 0)
+        values = Interval(np.where(lost, -np.inf, values.lo), np.where(lost, np.inf, values.hi), values.defined)
+    elif first < 0:
+        values = _whole_powers(on("reciprocal", x), np.arange(n + 1.0) - first)
+    else:
+        values = _whole_powers(x, np.arange(first, max(first - n, 0.0) - 1.0, -1.0))
+    return _rows(_binomials(first, len(values)), x.ndim) * values
+
+
+MOST_WHOLE = 2.0**50
+"""Beyond this, numbers that a few steps lead to need not be floats."""
+
+
+def _whole_powers(x: Interval, exponents: Floats) -> Interval:
+    """Powers of x with whole exponents (K,) >= 0, (K, *S)."""
+    small = [on("power", x, Interval(exponent)) for exponent in exponents if exponent <= 2]
+    most = exponents[exponents > 2].reshape(-1, *[1] * x.ndim)  # (K', 1, ...)
+    even, size = most % 2 == 0, on("absolute", x)
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = widen(np.where(even, size.lo, x.lo) ** most, np.where(even, size.hi, x.hi) ** most)
+    large = Interval(np.where(even, np.maximum(low, 0.0), low), high, np.broadcast_to(x.defined, low.shape))
+    if not small:
+        return large
+    rows = _stacked(small)
+    return join([large, rows] if exponents[0] > exponents[-1] else [rows, large])
+
+
+@lru_cache(maxsize=256)
+def _binomials(p: float, count: int) -> Interval:
+    """`binom(p, k)` for k below `count`, (K,)."""
+    found = [Interval(1.0)]
+    for k in range(count - 1):
+        found.append(found[-1] * (Interval(p) - float(k)) / float(k + 1))
+    return _stacked(found)
+
+
+def _power_of_many(x: Interval, exponent: Interval, n: int) -> Coefficients:
+    """The same for exponents that differ, or are known up to intervals."""
     coefficients, binomial = [], Interval(1.0)
     for k in range(n + 1):
         vanishes = bool(np.all((binomial.lo == 0) & (binomial.hi == 0)))
@@ -144,7 +208,7 @@ def power(x: Interval, exponent: Interval, n: int) -> Coefficients:
         value = Interval(np.where(lost, -np.inf, value.lo), np.where(lost, np.inf, value.hi), value.defined)
         coefficients.append(Interval(np.zeros_like(x.lo)) if vanishes else binomial * value)
         binomial = binomial * (exponent - float(k)) / float(k + 1)
-    return coefficients
+    return _stacked(coefficients)
 
 
 @series("reciprocal")
@@ -162,7 +226,7 @@ def square(x: Interval, n: int) -> Coefficients:
 @series("sqrt")
 def sqrt(x: Interval, n: int) -> Coefficients:
     """x^(1/2)."""
-    return [on("sqrt", x), *power(x, Interval(0.5), n)[1:]]
+    return join([_stacked([on("sqrt", x)]), power(x, Interval(0.5), n)[1:]])
 
 
 @series("log")
@@ -200,7 +264,7 @@ def arctan(x: Interval, n: int) -> Coefficients:
         if k >= 2:
             rest = rest - u[k - 2]
         u.append(rest / scale)
-    return _integral(on("arctan", x), u, n)
+    return _integral(on("arctan", x), _stacked(u), n) if u else _stacked([on("arctan", x)])
 
 
 def _arc_slopes(x: Interval, n: int) -> Coefficients:
@@ -210,7 +274,7 @@ def _arc_slopes(x: Interval, n: int) -> Coefficients:
     for k in range(n - 1):
         rest = x * float(2 * k + 1) * w[k]
         w.append((rest + float(k) * w[k - 1] if k else rest) / (room * float(k + 1)))
-    return w
+    return _stacked(w)
 
 
 @series("arcsin")
@@ -222,7 +286,7 @@ def arcsin(x: Interval, n: int) -> Coefficients:
 @series("arccos")
 def arccos(x: Interval, n: int) -> Coefficients:
     """The derivative is -(1 - x²)^(-1/2)."""
-    return _integral(on("arccos", x), [-w for w in _arc_slopes(x, n)], n)
+    return _integral(on("arccos", x), -_arc_slopes(x, n), n)
 
 
 @series("erf")
@@ -234,20 +298,36 @@ def erf(x: Interval, n: int) -> Coefficients:
     for k in range(n - 1):
         rest = x * g[k]
         g.append(-2.0 * (rest + g[k - 1] if k else rest) / float(k + 1))
-    return _integral(on("erf", x), [scale * value for value in g], n)
+    return _integral(on("erf", x), scale * _stacked(g), n)
 
 
 def _integral(start: Interval, slopes: Coefficients, n: int) -> Coefficients:
     """Coefficients of a function from its value and the coefficients of its derivative."""
-    return [start, *(slopes[k] / float(k + 1) for k in range(n))]
+    higher = slopes[:n] / _rows(Interval(np.arange(1.0, n + 1.0)), slopes.ndim - 1)
+    return join([_stacked([start]), higher]) if n else _stacked([start])
 
 
 def _riccati(start: Interval, sign: float, n: int) -> Coefficients:
-    """y' = 1 + sign y²: `(k+1) y_{k+1} = [k = 0] + sign Σ_i y_i y_{k-i}`."""
-    y = [start]
-    for k in range(n):
-        total = on("square", y[k // 2]) if k % 2 == 0 else Interval(0.0)
-        for i in range((k + 1) // 2):
-            total = total + 2.0 * y[i] * y[k - i]
-        y.append(((1.0 if k == 0 else 0.0) + sign * total) / float(k + 1))
-    return y
+    """y' = 1 + sign y²: `(k+1) y_{k+1} = [k = 0] + sign Σ_i y_i y_{k-i}`, by midpoints m and radii.
+
+    With sizes `|m_i|`, and `s_i` with the radius, the sum is off by at most `Σ s_i s_{k-i} - Σ |m_i| |m_{k-i}|`. No
+    size is between zero and LEAST, so sums of sizes do not underflow; midpoints lose less than SMALLEST a term.
+    """
+    parts = np.zeros((3, n + 1, *start.shape))  # midpoints, their sizes, sizes with the radius
+    mid, size, whole_size = parts
+    radius = np.zeros((n + 1, *start.shape))
+    mid[0], radius[0] = start.mid, start.radius
+    with np.errstate(all="ignore"):
+        for k in range(n + 1):
+            size[k] = np.abs(mid[k])
+            whole_size[k] = size[k] + radius[k]
+            whole_size[k] = np.where(whole_size[k] > 0, np.maximum(whole_size[k], LEAST), whole_size[k])
+            if k == n:
+                break
+            total, least, most = (parts[:, : k + 1] * parts[:, k::-1]).sum(axis=1)
+            off = np.maximum(most - least, 0.0) + sum_error(most, 2 * k + 8) + (k + 1) * SMALLEST * (most > 0)
+            mid[k + 1] = ((1.0 if k == 0 else 0.0) + sign * total) / (k + 1)
+            radius[k + 1] = rounded_up(off / (k + 1) + sum_error(np.abs(mid[k + 1]), 2), 4) + SMALLEST * (off > 0)
+        ends = below(mid - radius), above(mid + radius)
+    low, high = np.concatenate([start.lo[None], ends[0][1:]]), np.concatenate([start.hi[None], ends[1][1:]])
+    return Interval(low, high, np.broadcast_to(start.defined, start.shape)[None])

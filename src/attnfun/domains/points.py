@@ -39,7 +39,7 @@ class Points(Box):
         if cloud.ndim not in (1, 2, 3) or not cloud.size:
             raise InputError("points must be finite numbers of shape (S,), (S, D) or (S, n, d)", got=cloud.shape)
         fill = real_number("fill, a distance,", fill, least=0.0, most=WIDEST)
-        low, high = directed.add(cloud.min(axis=0), -fill)[0], directed.add(cloud.max(axis=0), fill)[1]
+        low, high = directed.add_down(cloud.min(axis=0), -fill), directed.add_up(cloud.max(axis=0), fill)
         flat = np.where(low == high, 0.5, 0.0)
         super().__init__(low - flat, high + flat, names)
         cloud.setflags(write=False)

@@ -106,7 +106,7 @@ def refuse_other_series(domain: Sampled, values: Values, enclose: Enclosures, je
     x, c = np.array_split(rows, 2)  # (B, D) each
     series = jets(variables(Interval(np.minimum(x, c), np.maximum(x, c)), 1))  # (B, m)
     mid, rad = series.mid[..., 1:], series.rad[..., 1:]
-    slopes = Interval(directed.add(mid, -rad)[0], directed.add(mid, rad)[1])  # (B, m, D)
+    slopes = Interval(directed.add_down(mid, -rad), directed.add_up(mid, rad))  # (B, m, D)
     steps = (Interval(x) - Interval(c)).reshape(len(x), 1, size)
     predicted = (slopes * steps).sum(axis=2)  # (B, m)
     ends = enclose(join([Interval(x), Interval(c)]))

@@ -96,7 +96,7 @@ class Unit:
 
     def _reach(self, off: float) -> tuple[float, float]:
         """The ends of the range, moved outwards by `off`."""
-        return float(directed.add(self.low, -off)[0]), float(directed.add(self.high, off)[1])
+        return float(directed.add_down(self.low, -off)), float(directed.add_up(self.high, off))
 
     def modulus(self, off: float) -> float:
         """How far values can be apart when an argument is off by so much, clipped where it must be.
@@ -108,11 +108,11 @@ class Unit:
         if not off < LARGEST:
             return inf
         clips, inner = self.clips(off), self.function.inside(self.low, self.high)
-        edge = max(directed.add(inner[0], -self.low)[1], directed.add(self.high, -inner[1])[1])
+        edge = max(directed.add_up(inner[0], -self.low), directed.add_up(self.high, -inner[1]))
         reach = self._reach(off)
         low = reach[0] if clips[0] == -inf else self.low
         high = reach[1] if clips[1] == inf else self.high
-        return self.function.modulus(low, high, float(directed.add(off, edge)[1]))
+        return self.function.modulus(low, high, float(directed.add_up(off, edge)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ be looked up.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ from ..arithmetic.jets import variables
 from .functions import FUNCTIONS, LINE, OPERATIONS
 from .program import Floats
 
+REMEMBERED = 4096
+"""Ranges and slopes that are kept: a proof asks for the same ones when it is searched for and when it is checked."""
 LARGEST = 1e300
 """Slopes beyond this are none."""
 CELLS = 64
@@ -138,6 +141,7 @@ class Composite:
                 done.append(OPERATIONS[step.kind](*(done[k] for k in step.args)))
         return done
 
+    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 (bounded, and composites are values)
     def range(self, low: float, high: float) -> Interval:
         """An enclosure of the values on [low, high], with `defined`."""
         return _hull(as_interval(self(cells(low, high))))
@@ -146,6 +150,7 @@ class Composite:
         """[low, high] without stretches at its ends on which the function is defined nowhere."""
         return self._edge(high, low), self._edge(low, high)
 
+    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 (bounded, and composites are values)
     def inside(self, low: float, high: float) -> tuple[float, float]:
         """Points next to `low` and `high`, between them, at which the function is surely defined."""
         steps = np.concatenate([[0.0], (high - low) * 2.0 ** np.arange(-EDGE_STEPS, -1)])
@@ -187,6 +192,7 @@ class Composite:
             return LINE if whole else (0.0, np.inf)
         return FUNCTIONS[step.kind].natural if step.kind in FUNCTIONS else LINE
 
+    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 (bounded, and composites are values)
     def quotients(self, low: float, high: float) -> Interval:
         """An interval that holds all difference quotients over [low, high], for they lie between values of f'."""
         pieces = cells(low, high)

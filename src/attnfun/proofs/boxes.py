@@ -29,6 +29,21 @@ class Boxes:
         """Numbers in all arrays; the lists of tokens in play are the most."""
         return 2 * self.lo.size + sum(len(layer.active.items) + layer.tails.size for layer in self.focus)
 
+    @property
+    def most_tokens(self) -> Integers:
+        """The length of the longest list of tokens in play on each box, (B,)."""
+        none = np.zeros(len(self), dtype=np.int64)
+        return np.maximum.reduce([none, *(layer.active.lengths for layer in self.focus)])
+
+    def with_focus(self, rows: Integers, focus: tuple[Focus, ...]) -> Boxes:
+        """The boxes with other tokens in play on some of them."""
+        if len(rows) == len(self):
+            return replace(self, focus=focus)
+        place = np.arange(len(self))
+        place[rows] = len(self) + np.arange(len(rows))
+        pairs = zip(self.focus, focus, strict=True)
+        return replace(self, focus=tuple(Focus.join([old, new]).take(place) for old, new in pairs))
+
     def take(self, rows: Integers) -> Boxes:
         """Some of the boxes."""
         focus = tuple(layer.take(rows) for layer in self.focus)

@@ -23,7 +23,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, isinf
+from math import ceil, inf, isinf, log2
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ from ..claim import Claim
 from ..fingerprint import fingerprint
 from ..proof import LEAF, PARTS, Flags, Floats, Growing, Integers, Proof
 from ..rewriting import with_banks
-from ..rules.boxes import NAME, Problem, check, contributions, merged, summed
+from ..rules.boxes import NAME, SHORT, Problem, check, contributions, merged, summed
 from .base import Attempt, Outcome, Progress, Task
 
 BATCH = 4096
@@ -56,6 +56,8 @@ COPIES = 4
 """Times that the boxes waiting are in memory while a round goes on."""
 FAR = 1000.0
 """A box whose bound is this many times what would do is cut in four at once."""
+FEW = 16
+"""Boxes that are bounded in about the time of one."""
 MAX_BOXES = 1_000_000
 """Boxes waiting at a time; beyond that the search stops with the bound it has."""
 WITHIN = 1.05
@@ -162,7 +164,9 @@ def bounded(boxes: Boxes, problem: Problem, easy: float, series: Flags | None = 
             break
         parts[pick, 0] = np.minimum(parts[pick, 0], better)
     seen = _at_centres(problem, Interval(on.rows.mid), on.region.points.reshape(len(boxes), -1))
-    return Waiting(replace(boxes, focus=on.focus), parts, seen, on.defined, used)
+    long = np.flatnonzero(boxes.most_tokens > SHORT)
+    boxes = boxes.with_focus(long, tuple(layer.take(long) for layer in on.focus))
+    return Waiting(boxes, parts, seen, on.defined, used)
 
 
 def _at_centres(problem: Problem, centres: Interval, values: Floats) -> Floats:
@@ -345,12 +349,24 @@ def _least_error(problem: Problem, ledger: _Ledger) -> float:
 
 
 def _pieces(waiting: Waiting, tree: Growing, extent: Floats, easy: float) -> Waiting:
-    """Boxes cut in two, or in four where they are far from good enough."""
+    """Boxes cut in two, or in four where they are far from good enough; in more where few with short lists are waiting.
+
+    A batch of FEW boxes takes about as long as one box, and each round spared is one batch less.
+    """
     far = (waiting.bound > FAR * easy) & (easy > 0)
-    near, further = waiting.take(np.flatnonzero(~far)), waiting.take(np.flatnonzero(far)).halves(tree, extent)
-    again = further.boxes.divisible()
-    smallest, further = further.take(np.flatnonzero(~again)), further.take(np.flatnonzero(again))
-    return Waiting.join([near.halves(tree, extent), smallest, further.halves(tree, extent)])
+    short = waiting.boxes.most_tokens.max(initial=0) <= SHORT
+    spare = ceil(log2(FEW / len(waiting))) if short else 0
+    near = _cut(waiting.take(np.flatnonzero(~far)), tree, extent, max(1, spare - 1))
+    return Waiting.join([near, _cut(waiting.take(np.flatnonzero(far)), tree, extent, max(2, spare))])
+
+
+def _cut(waiting: Waiting, tree: Growing, extent: Floats, times: int) -> Waiting:
+    """Boxes cut in two so many times, as far as there are floats between their ends."""
+    for _ in range(times):
+        again = waiting.boxes.divisible()
+        smallest, larger = waiting.take(np.flatnonzero(~again)), waiting.take(np.flatnonzero(again))
+        waiting = Waiting.join([smallest, larger.halves(tree, extent)])
+    return waiting
 
 
 def _in_chunks(

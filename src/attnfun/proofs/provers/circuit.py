@@ -60,15 +60,23 @@ class _Matching:
         self.goals, self.deadline, self.boxes = goals, deadline, 0
         self.units, self.premise, self.proofs = list[int](), list[int](), list[Proof]()
         self.found = dict[Any, tuple[int, Known]]()
+        self.reach: Floats | None = None
+        """How large the argument of each unit gets, its constant aside, (K,)."""
 
     def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
         """The unit whose argument is the form up to a shift, and whose function the bank is closest to."""
-        likely = list[tuple[float, int]]()
-        for number, unit in enumerate(circuit.units):
-            difference = form - circuit.arguments[number]
-            unlike = float(np.abs(difference.coefficients[1:]) @ difference.frame.sizes[1:])
-            if unlike <= SAME * float(np.abs(form.coefficients[1:]) @ difference.frame.sizes[1:]):
-                likely.append((_misfit(bank, range_claim(unit, *argument_of(circuit, number, form))), number))
+        sizes, arguments = circuit.frame.sizes, circuit.arguments.coefficients  # (1+P,), (K, 1+P)
+        if self.reach is None:
+            self.reach = np.abs(arguments[:, 1:]) @ sizes[1:]  # (K,)
+        own = 1 + np.flatnonzero(form.coefficients[1:])  # the variables of the form, few of many
+        shared = arguments[:, own]  # (K, S)
+        beyond = self.reach - np.abs(shared) @ sizes[own]  # what arguments have in other variables
+        unlike = np.abs(form.coefficients[own] - shared) @ sizes[own] + np.maximum(beyond, 0.0)  # (K,)
+        alike = np.flatnonzero(unlike <= SAME * (np.abs(form.coefficients[own]) @ sizes[own]))
+        likely = [
+            (_misfit(bank, range_claim(circuit.units[number], *argument_of(circuit, number, form))), number)
+            for number in alike.tolist()
+        ]
         if not likely:
             raise Unanswerable
         self.units.append(min(likely)[1])

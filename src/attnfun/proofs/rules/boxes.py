@@ -14,7 +14,7 @@ Work per leaf is O(tokens in play there). Nodes are walked depth first in batche
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import isinf
 from typing import Any
@@ -42,7 +42,9 @@ from ..taylor import TaylorBounds
 
 NAME = "boxes"
 BATCH = 512
-"""Boxes bounded at a time."""
+"""Boxes bounded at a time, about."""
+SHORT = 64
+"""Lists of tokens in play that are no longer than this are not worth narrowing before a leaf is reached."""
 SLABS = 8
 """Parts along each of up to two axes of a slab beyond the domain."""
 PIECE = 8 * BATCH
@@ -92,10 +94,14 @@ class Problem:
         return Boxes(low, high, np.arange(len(low)), tuple(layer.take(nobody) for layer in self.encloser.start()))
 
     def narrowed(self, boxes: Boxes) -> Boxes:
-        """The boxes with the tokens that are in play on them."""
-        rows = self.with_neighbours(Interval(boxes.lo, boxes.hi))
-        _, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), boxes.focus)
-        return replace(boxes, focus=focus)
+        """The boxes, long lists of tokens in play reduced to those that are in play on the box."""
+        long = np.flatnonzero(boxes.most_tokens > SHORT)
+        if not len(long):
+            return boxes
+        some = boxes.take(long)
+        rows = self.with_neighbours(Interval(some.lo, some.hi))
+        _, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), some.focus)
+        return boxes.with_focus(long, focus)
 
     def enclosed(self, boxes: Boxes) -> Enclosed:
         """Bounds by the enclosures of target and network on each box; where no point of the domain is, no error."""
@@ -265,7 +271,7 @@ def merged(shares: Floats, norm: float) -> Floats:
 
 def tally(boxes: Boxes, problem: Problem, cover: Cover, norm: float, deadline: Deadline = NEVER) -> Tally:
     """The bound on all leaves below some nodes of a cover."""
-    result, stack = Tally.nothing(norm, boxes), [boxes]
+    result, stack, found = Tally.nothing(norm, boxes), [boxes], list[Boxes]()
     while stack:
         deadline.check("checking the proof")
         batch, rest = np.split(np.arange(len(stack[-1])), [BATCH])
@@ -274,11 +280,14 @@ def tally(boxes: Boxes, problem: Problem, cover: Cover, norm: float, deadline: D
             stack.append(here.take(rest))
         here = here.take(batch)
         leaf = cover.leaf[here.node]
-        leaves, inner = here.take(np.flatnonzero(leaf)), here.take(np.flatnonzero(~leaf))
-        if len(leaves):
-            result += Tally.of(norm, leaves, *problem.on_leaves(leaves, cover.uses_series(leaves.node)))
+        found.append(here.take(np.flatnonzero(leaf)))
+        inner = here.take(np.flatnonzero(~leaf))
         if len(inner):
             stack.append(_below(inner, problem, cover))
+        if not stack or sum(map(len, found)) >= BATCH:
+            leaves, found = Boxes.join(found), []
+            if len(leaves):
+                result += Tally.of(norm, leaves, *problem.on_leaves(leaves, cover.uses_series(leaves.node)))
     return result
 
 

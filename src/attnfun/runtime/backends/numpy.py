@@ -113,9 +113,9 @@ def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
 def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     some = weights.get("querying")
     querying = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
-    out = np.zeros((*querying.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
     queries = _by_head(querying, weights["query"], weights["query_bias"])  # (b, a, H, k)
     data = [_by_head(X, weights[name], weights[f"{name}_bias"]) for name in ("key", "value") if layer.attends_data]
+    mixed = list[Array]()
     for head in range(layer.heads):
         q = queries[:, :, head]  # (b, a, k)
         scores = [score(q, weights["keys"][head][None, None])]  # (b, a, M)
@@ -123,7 +123,13 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
         if data:  # (b, n, H, k), (b, n, H, v)
             scores.append(score(q, data[0][:, None, :, head]))  # (b, a, n)
             columns.append(data[1][:, None, :, head])  # (b, 1, n, v)
-        out += project(_mix(scores, columns), weights["output"][head])
+        mixed.append(_mix(scores, columns))  # (b, a, v)
+    if layer.output.shape[1] == 1:  # head by head or all at once, the sums are the same
+        out = project(np.concatenate(mixed, axis=2), weights["output"][:, 0])  # (b, a, o)
+    else:
+        out = np.zeros((*querying.shape[:-1], layer.width_out), dtype=X.dtype)  # (b, a, o)
+        for head, each in enumerate(mixed):
+            out += project(each, weights["output"][head])
     out += weights["output_bias"]
     out = querying + out if layer.residual else out
     if querying is X:
