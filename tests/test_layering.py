@@ -13,6 +13,7 @@ ORDER = [
     "_version",
     "errors",
     "arguments",
+    "notebook",
     "resources",
     "arithmetic",
     "judge",
