@@ -33,6 +33,7 @@ ORDER = [
     "combine",
     "initialise",
     "regressor",
+    "types",
     "incontext",
     "zoo",
     "__init__",
