@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -144,6 +146,48 @@ def test_heads_and_tokens_of_a_deep_network_can_be_chosen(visit, tmp_path):
     assert fits_a_phone(page)
 
 
+def contrast(ink: str, paper: str) -> float:
+    """The contrast ratio of two colours, as accessibility guidelines define it."""
+
+    def luminance(colour: str) -> float:
+        shares = [int(number) / 255 for number in re.findall(r"\d+", colour)[:3]]
+        parts = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return float(np.dot(parts, [0.2126, 0.7152, 0.0722]))
+
+    light, dark = sorted((luminance(ink), luminance(paper)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+SEEN = """selector => Array.from(document.querySelectorAll(selector)).map(element => {
+  const style = getComputedStyle(element);
+  return element instanceof SVGElement ? style.fill : style.color;
+})"""
+PLACES = """selector => Array.from(document.querySelectorAll(selector)).map(element => {
+  const box = element.getBoundingClientRect();
+  return [box.left, box.top, box.right, box.bottom];
+}).filter(box => box[2] > box[0] && box[3] > box[1])"""
+
+
+def test_text_of_a_report_can_be_read_in_light_dark_and_on_a_phone(visit, tmp_path):
+    page = visit(report_of(hostile(), tmp_path))
+    papers = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(300)
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        papers.add(paper)
+        inks = page.evaluate(SEEN, "p:not(.headline), th, td, h1, h2, label, .xtick text, .xtitle")
+        assert len(inks) > 20
+        assert min(contrast(ink, paper) for ink in inks) >= 4.5
+    assert len(papers) == 2
+    for width in (1100, PHONE["width"]):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)
+        boxes = page.evaluate(PLACES, "header, section, footer")
+        assert all(above[3] <= below[1] + 1 for above, below in pairwise(boxes))
+        assert max(box[2] for box in boxes) <= width
+
+
 def open_lab(visit: Open, address: str) -> Page:
     """The page, when it is there."""
     for _ in range(PATIENCE // 100):
@@ -165,12 +209,17 @@ def test_the_lab_compiles_refuses_and_follows_its_sliders(visit, lab):
     page = open_lab(visit, lab)
     button, said = page.get_by_role("button", name="Compile"), page.locator("#said")
     button.wait_for()
+    said.get_by_role("status").wait_for()  # it opens with a worked example
+    assert "proved" in said.inner_text()
+    assert page.locator(".gradio-container").bounding_box()["width"] >= 1000  # of 1100
     for label in ("Gallery", "Formula", "Domain", "Tolerance eps", "Norm", "Arithmetic", "Construction"):
         assert page.get_by_label(label).first.is_visible()
     page.get_by_label("Formula").fill("<img src=x onerror=alert(1)>")
     button.click()
     said.get_by_role("alert").wait_for()
     assert "got '<img src=x onerror=alert(1)>'" in said.inner_text()
+    assert eventually(page, lambda: page.get_by_label("Gallery").first.input_value() == "your own")
+    assert page.locator("[role=alert]").evaluate("e => getComputedStyle(e).borderLeftStyle") == "solid"
     page.get_by_label("Formula").fill("sin(3*x)")
     page.get_by_label("Tolerance eps").fill("0.1")
     button.click()

@@ -67,7 +67,7 @@ class Busy:
         ({"formula": "x\0"}, r"printable letters only; got 'x\\x00'"),
         ({"formula": "\ud800"}, r"printable letters only; got '\\ud800'"),
         ({"formula": None}, "the formula must be a text; got None"),
-        ({"domain": "<script>alert(1)</script>"}, "each range of a domain must name one variable"),
+        ({"domain": "<script>alert(1)</script>"}, "each range of a domain must be a name, =, and two ends"),
         ({"eps": "<b>"}, "eps must be a finite number > 0; got '<b>'"),
         ({"eps": None}, "eps must be a finite number > 0; got None"),
         ({"norm": "0.5"}, "norm must be one of inf, 1, 2; got '0.5'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from base64 import b64decode
 from html.parser import HTMLParser
 
@@ -170,3 +171,21 @@ def test_nothing_is_written_where_nothing_can_be(tmp_path):
     with pytest.raises(af.FileFormatError, match="writable"):
         net.report(tmp_path / "none" / "f.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_construction_is_typeset_without_names_of_files():
+    from attnfun.constructions import REGISTRY
+    from attnfun.look.report.page import typeset
+
+    for construction in REGISTRY.values():
+        page = typeset(sys.modules[type(construction).__module__].__doc__ or "")
+        plain = re.sub(r"<pre>.*?</pre>", "", page, flags=re.DOTALL)
+        assert "**Bound" not in plain
+        assert "`" not in plain
+        assert ".py" not in plain
+
+
+def test_an_estimate_is_not_quoted_as_a_bound_in_advance(tmp_path):
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="spectral")
+    net.report(tmp_path / "f.html")
+    assert "no bound in advance" in (tmp_path / "f.html").read_text()

@@ -412,3 +412,37 @@ def test_baselines_make_claims_that_are_better_than_chance(circuit):
     found = read_outs(hidden, answers)["exp(-x**2)"]
     assert (found.after, found.row) == (truth.first, truth.row)
     assert np.abs(found(hidden.streams(answers.points)[found.after + 1]) - answers.values["exp(-x**2)"]).max() < 1e-3
+
+
+def test_a_specimen_prints_on_one_line_and_takes_lists(circuit):
+    model = circuit
+    assert len(repr(model)) < 300
+    assert "\n" not in repr(model) + repr(model.truth)
+    points = [[0.25, 0.5], [-0.5, 0.75]]
+    array = np.array(points)
+    assert np.array_equal(model.run(points), model.run(array))
+    assert np.array_equal(model.streams(points)[-1], model.streams(array)[-1])
+    assert np.array_equal(model.truth.intervene("output", 0.5, points), [0.5, 0.5])
+    with pytest.raises(af.InputError, match=r"points must have the shape \(B, D\)"):
+        model.run([0.25, 0.5, 0.75])
+
+
+def test_an_output_is_found_by_its_formula(circuit):
+    model = circuit
+    assert model.truth.program.find("exp(-x**2)*y+max(x, y)").name == "output"
+    with pytest.raises(af.InputError, match="Did you mean 'output'"):
+        model.truth.program.find("ouput")
+
+
+def test_points_of_the_tasks_have_the_shape_that_the_model_takes(tmp_path):
+    from safetensors.numpy import load_file
+
+    folder.write(tmp_path / "zoo", names=["clips"])
+    points = load_file(tmp_path / "zoo" / "clips" / "tasks.safetensors")["points"]
+    assert points.shape[1:] == (3, 2)
+    assert Answers.read(tmp_path / "zoo" / "clips").points.shape == (len(points), 6)
+    for empty in ({}, {"clips": {}}, {"clips": {"heads": {}}}):
+        with pytest.raises(af.InputError, match="claims"):
+            scoring.score(tmp_path / "zoo", empty)
+    with pytest.raises(af.InputError, match="names one at least"):
+        scoring.score(tmp_path / "zoo", {"clips": {"heads": {"output[0]": {}}}})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import incontext, zoo
+    from . import errors, incontext, types, zoo
     from .compiled import Compiled, load
     from .compiler import compile
     from .domains import Box, Points, Region
@@ -58,10 +58,12 @@ __all__ = [
     "WorkersLost",
     "__version__",
     "compile",
+    "errors",
     "incontext",
     "init_",
     "load",
     "partition",
+    "types",
     "zoo",
 ]
 
@@ -90,7 +92,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are first used: `import attnfun` takes no time, some need scikit-learn."""
-    if name in ("incontext", "zoo"):
+    if name in ("errors", "incontext", "types", "zoo"):
         return import_module(f".{name}", __name__)
     for home, names in _HOMES.items():
         if name in names:

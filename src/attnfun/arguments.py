@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InputError, shown
+from .errors import InputError, did_you_mean, shown
 
 Kind = TypeVar("Kind")
 
@@ -89,7 +89,9 @@ def flag(name: str, value: object, *, remedy: str = "") -> bool:
 def one_of(name: str, value: object, known: Collection[str]) -> Any:
     """One of the texts known."""
     if not isinstance(value, str) or value not in known:
-        raise InputError(f"{name} must be one of {', '.join(known)}", got=shown(value))
+        raise InputError(
+            f"{name} must be one of {', '.join(known)}", got=shown(value), remedy=did_you_mean(value, known)
+        )
     return value
 
 

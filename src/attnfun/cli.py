@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable
@@ -20,8 +21,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 import attnfun as af
+from attnfun.compiled import refuse_other_format
 from attnfun.compiler import BUDGET
 from attnfun.domains.box import read_box
+from attnfun.errors import AttnfunError, require
 from attnfun.look.plots.style import picture_format
 from attnfun.network.storage import refuse_place
 from attnfun.resources.deadline import TIME_LIMIT
@@ -30,7 +33,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Turn functions into attention networks, with a proof of how close they are.",
+    rich_markup_mode="rich",
 )
 notes = Console(stderr=True)
 
@@ -40,14 +43,33 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 FileArgument = Annotated[Path, typer.Argument(help="A file written by attnfun compile.")]
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attnfun {af.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def attnfun(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_tell_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Turn functions into attention networks, with a proof of how close they are."""
+
+
 @app.command("compile")
 def compile_command(
-    formula: Annotated[str, typer.Argument(help='A formula, as "sin(3*x)*y" or "[x*y, x+y]".')],
+    formula: Annotated[
+        str, typer.Argument(help='A formula, as "sin(3*x)*y", or several, as "\\[x*y, x+y]".', show_default=False)
+    ],
     domain: Annotated[
         list[str], typer.Option("--domain", "-d", help="Ranges, as x=-1:1 (repeat, or separate by spaces).")
     ],
-    eps: Annotated[float | None, typer.Option(help="The tolerance; without it, ask for a size: -O tokens=500.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the network.")] = None,
+    eps: Annotated[float | None, typer.Option(help="The tolerance; without it, give a size: -O tokens=500.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it: f.safetensors, or f.onnx for ONNX.")
+    ] = None,
     dtype: Annotated[str, typer.Option(help="Arithmetic of the deployed network.")] = "float64",
     construction: Annotated[str, typer.Option(help="auto, or the name of a theorem.")] = "auto",
     budget: Annotated[int, typer.Option(help="Memory tokens allowed.")] = BUDGET,
@@ -71,6 +93,11 @@ def compile_command(
     """Compile a formula, prove its error, write the network."""
     for path in filter(None, (output, plot)):
         refuse_place(path)
+    as_onnx = output is not None and output.suffix.lower() == ".onnx"
+    if as_onnx:
+        require("onnx", "onnx")
+    elif output is not None:
+        refuse_other_format(output)
     if plot is not None:
         picture_format(plot)
     with notes.status(f"compiling {formula}") as status:
@@ -90,7 +117,7 @@ def compile_command(
             progress=lambda p: status.update(f"proving: bound {p.bound:.3g}, {p.boxes} boxes"),
         )
     if output is not None:
-        net.save(output)
+        (net.to_onnx if as_onnx else net.save)(output)
     if plot is not None:
         net.plot(plot)
     _report(net, as_json)
@@ -366,13 +393,45 @@ def _read_point(line: str, size: int) -> list[float]:
     return numbers
 
 
+KEYWORDS = (
+    *("eps", "budget", "time_limit", "memory_limit", "norm", "dtype", "construction", "checkpoint", "relative"),
+    *("outside", "engine", "panels", "output", "style", "seed"),
+)
+"""Arguments of the library that are options here."""
+NAMES = {"panels": "panel", "output": "component"}
+"""Where the option has another name."""
+KEYWORD = re.compile(rf"\b({'|'.join(KEYWORDS)})=(?:\"([^\"]*)\"|([-+\w.]*\w))?")
+OPTIONS = re.compile(r"options=\{\"(\w+)\": ([^}]*)\}")
+
+
+def as_options(words: str) -> str:
+    """A message of the library with the options of the command line in place of arguments.
+
+    >>> as_options('Raise budget=, or pass eps=1e-3 and options={"tokens": 500}; outside="clip" helps, too.')
+    'Raise --budget, or pass --eps 1e-3 and -O tokens=500; --outside clip helps, too.'
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = NAMES.get(found[1], found[1]).replace("_", "-")
+        return f"--{name} {found[2] or found[3] or ''}".rstrip()
+
+    return KEYWORD.sub(option, OPTIONS.sub(r"-O \1=\2", words))
+
+
+def _message(error: AttnfunError) -> str:
+    """The error, with options in place of arguments; what a user wrote is quoted as it was."""
+    got = None if error.got is None else str(error.got)
+    got = as_options(got) if got is not None and KEYWORD.match(got) else got
+    return str(AttnfunError(as_options(error.constraint), got=got, remedy=as_options(error.remedy)))
+
+
 def main(arguments: list[str] | None = None, leave: Callable[[int], NoReturn] = sys.exit) -> None:
     """Run the command line; errors become one line on standard error and an exit code."""
     try:
         app(arguments, standalone_mode=True)
     except (af.ToleranceNotMet, af.ProofFailed, af.SoundnessError) as error:
-        notes.print(f"error: {error}", style="red", markup=False, highlight=False)
+        notes.print(f"error: {_message(error)}", style="red", markup=False, highlight=False)
         leave(NOT_REACHED)
-    except af.AttnfunError as error:
-        notes.print(f"error: {error}", style="red", markup=False, highlight=False)
+    except AttnfunError as error:
+        notes.print(f"error: {_message(error)}", style="red", markup=False, highlight=False)
         leave(BAD_INPUT)

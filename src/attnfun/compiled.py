@@ -21,9 +21,10 @@ from .algebra import Algebra
 from .arguments import flag, one_of
 from .constructions import REGISTRY
 from .domains.box import OUTSIDE, Box, Outside
-from .errors import FileFormatError
+from .errors import FileFormatError, InputError
 from .network import Network, storage
 from .network.fields import Fields, shown
+from .notebook import html_table
 from .planner import CHOSEN, Alternative
 from .proofs import Certificate
 from .proofs.rules.parts import RESTRICTED
@@ -90,13 +91,21 @@ class Summary:
         """The fields as a dict."""
         return asdict(self)
 
-    def __str__(self) -> str:
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Names and values, in words."""
         fields = {**self.as_dict(), **self.figures}
         del fields["figures"], fields["alternatives"]
-        rows = [(name.replace("_", " "), value) for name, value in fields.items() if value is not None]
-        lines = [f"{name:>20}  {_shown(value)}" for name, value in rows]
-        lines.append(f"{'side by side':>20}  {self.side_by_side}")
-        return "\n".join(lines + [f"{'considered':>20}  {each}" for each in self.alternatives])
+        known = [(name.replace("_", " "), _shown(value)) for name, value in fields.items() if value is not None]
+        known.append(("side by side", self.side_by_side))
+        return known + [("considered", str(each)) for each in self.alternatives]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:>20}  {value}" for name, value in self.rows)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return html_table("Summary", self.rows)
 
     @property
     def side_by_side(self) -> str:
@@ -314,8 +323,10 @@ class Compiled(Algebra):
     def save(self, path: str | os.PathLike[str], *, proof: bool = True) -> None:
         """Write network, certificate and description to one safetensors file, with the proof unless `proof` is False.
 
-        Without a stored proof, checking the certificate later means searching for one again.
+        Without a stored proof, checking the certificate later means searching for one again. The file may have any
+        name but one that says it is of another format, as f.onnx would.
         """
+        refuse_other_format(path)
         tensors, described = pack(self.certificate, proof=flag("proof", proof))
         description = {
             **described,
@@ -359,10 +370,45 @@ class Compiled(Algebra):
 
         report(self, path)
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        size = f"{self.construction}, {self.network.tokens} tokens, {self.network.parameters} parameters"
+        rows = [("domain", repr(self.domain)), ("network", size), ("arithmetic", self.network.dtype)]
+        return html_table(self.name, [*rows, (self.certificate.status.value, self.certificate.headline)])
+
     def __repr__(self) -> str:
         return (
             f"Compiled({self.name!r} on {self.domain!r}: {self.construction}, {self.network.tokens} tokens, "
             f"{self.network.dtype}, {self.certificate.headline})"
+        )
+
+
+OTHER_FORMATS = {
+    ".onnx": "net.to_onnx(path)",
+    ".py": 'net.export(path, "torch")',
+    ".pt": "torch.save(net.to_torch().state_dict(), path)",
+    ".pth": "torch.save(net.to_torch().state_dict(), path)",
+    ".png": "net.plot(path)",
+    ".pdf": "net.plot(path)",
+    ".svg": "net.plot(path)",
+    ".html": "net.report(path)",
+    ".json": "json.dumps(net.certificate.as_dict())",
+    ".csv": "",
+    ".npz": "",
+    ".pkl": "",
+}
+"""Endings that say another format, and what writes it."""
+
+
+def refuse_other_format(path: str | os.PathLike[str]) -> None:
+    """Refuse to write safetensors under the name of another format."""
+    ending = Path(os.fsdecode(path)).suffix.lower() if isinstance(path, str | os.PathLike) else ""
+    if ending in OTHER_FORMATS:
+        use = OTHER_FORMATS[ending]
+        raise InputError(
+            f"a saved network is a safetensors file; its name must not end in {ending}",
+            got=os.fsdecode(path),
+            remedy="Write f.safetensors" + (f", or use {use}." if use else "."),
         )
 
 

@@ -18,13 +18,14 @@ from .arithmetic.formats import dtype_name
 from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
 from .domains.box import OUTSIDE, Box, Outside, as_box
-from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, shown
+from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, did_you_mean, shown
 from .network import Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
 from .proofs import Certificate, Claim, Effort, Progress, certify
 from .resources.deadline import TIME_LIMIT, Deadline
 from .resources.memory import Memory
+from .resources.progress import with_progress
 from .runtime.kernels import allowance_for
 from .targets import Cache, Sampling, Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
@@ -44,6 +45,7 @@ STALLED = 0.95
 """If the error found falls by less than this factor from one attempt to the next, no further one is made."""
 
 
+@with_progress("compiling")
 @threadpool_limits.wrap(limits=1, user_api="blas")
 def compile(
     target: object,
@@ -62,7 +64,7 @@ def compile(
     proof: bool = True,
     outside: Outside = "raise",
     seed: int = 0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
     executor: Executor | None = None,
     checkpoint: str | Path | None = None,
     cache: Cache | None = None,
@@ -103,7 +105,7 @@ def compile(
         constructions are in question each proof has a share of the time that is left.
     progress
         Called with a `Progress` after each round of a proof, and as values of a black box come in from workers or for a
-        cache.
+        cache. Without it, work of more than two seconds shows a line on a terminal and in a notebook; False for none.
     executor
         Any `concurrent.futures.Executor` to share the work of a proof and the calls of a black box; the result is the
         same.
@@ -130,7 +132,8 @@ def compile(
     >>> net.certificate.status.value, bool(net.certificate.bound <= 0.05), abs(net(0.5) - np.sin(1.5)) <= 0.05
     ('proved', True, np.True_)
     """
-    effort = Effort(Deadline.of(time_limit), progress, executor, checkpoint, Memory.of(memory_limit))
+    told = progress if callable(progress) else None
+    effort = Effort(Deadline.of(time_limit), told, executor, checkpoint, Memory.of(memory_limit))
     request = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
     one_of("construction", construction, ("auto", *REGISTRY))
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
@@ -235,7 +238,12 @@ class Request:
     def for_planning(self, theorem: Construction, aim: float | None) -> PlanRequest:
         """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
-        _require(not unknown, f"options of {theorem.name} are {', '.join(sorted(theorem.options))}", unknown)
+        if unknown:
+            raise InputError(
+                f"options of {theorem.name} are {', '.join(sorted(theorem.options))}",
+                got=repr(unknown),
+                remedy=did_you_mean(unknown[0], theorem.options),
+            )
         return PlanRequest(
             aim,
             self.budget,
@@ -343,7 +351,9 @@ def _closer(eps: float, request: Request, target: Target, attempt: Attempt, resu
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(
-            request, result, f"Rounding in {request.dtype} alone is {rounding:.3g}: use float64 or a larger eps"
+            request,
+            result,
+            f"Of this, up to {rounding:.3g} is rounding in {request.dtype}: use float64 or a larger eps",
         )
     larger = last is not None and result.network.tokens > last.network.tokens
     tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
@@ -377,7 +387,7 @@ def _stalled(request: Request, last: Compiled, result: Compiled) -> str:
 def _rounding(result: Compiled) -> float:
     """The parts of a bound that arithmetic is to blame for."""
     parts = result.certificate.parts
-    return parts.get("rounding", 0.0) + parts.get("input", 0.0)
+    return min(parts.get("rounding", 0.0) + parts.get("input", 0.0), result.certificate.bound)
 
 
 def _missed(request: Request, best: Compiled, remedy: str) -> ToleranceNotMet:

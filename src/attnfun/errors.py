@@ -2,24 +2,63 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
+from difflib import get_close_matches
+from importlib.util import find_spec
 from typing import Any
 
 LONGEST = 300
 """Characters of a value that a message quotes."""
+PLAIN = re.compile(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-fA-F]+>")
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 def shown(value: object) -> str:
     """A value as a message quotes it: what Python would print, shortened; its type where that cannot be printed.
 
-    >>> shown("a"), shown(10**9999)
-    ("'a'", 'an int that cannot be printed')
+    >>> shown("a"), shown(10**9999), shown([object()])
+    ("'a'", 'an int that cannot be printed', '[an object]')
     """
     try:
         text = repr(value)
     except Exception:  # of somebody else's, or an integer beyond the digits that Python prints
-        name = type(value).__name__
-        return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name} that cannot be printed"
+        return f"{_with_article(type(value).__name__)} that cannot be printed"
+    text = without_addresses(text)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def without_addresses(text: str) -> str:
+    """Objects that print where they are in memory, by their type or name alone.
+
+    >>> without_addresses("<function f at 0x7f00>, <attnfun.domain.Box object at 0x7f00>")
+    '<function f>, a Box'
+    """
+    return ADDRESS.sub("", PLAIN.sub(lambda found: _with_article(found[1]), text))
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def digits(number: float) -> str:
+    """A number with as many digits as tell it apart from every other float.
+
+    >>> digits(0.5), digits(1.0), digits(1.0000000000000002)
+    ('0.5', '1', '1.0000000000000002')
+    """
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))
+
+
+def did_you_mean(word: object, known: Collection[str]) -> str:
+    """A remedy that names what a misspelt word may stand for; nothing if it is like none of them.
+
+    >>> did_you_mean("spectal", ["grid", "spectral"])
+    "Did you mean 'spectral'?"
+    """
+    near = get_close_matches(word, known, n=1) if isinstance(word, str) else []
+    return f"Did you mean {near[0]!r}?" if near else ""
 
 
 class AttnfunError(Exception):
@@ -33,7 +72,7 @@ class AttnfunError(Exception):
 
     def __init__(self, constraint: str, *, got: object = None, remedy: str = "") -> None:
         self.constraint, self.got, self.remedy = constraint, got, remedy
-        sentence = constraint if got is None else f"{constraint}; got {got}"
+        sentence = constraint if got is None else f"{constraint}; got {without_addresses(str(got))}"
         super().__init__(f"{sentence}. {remedy}".rstrip())
 
 
@@ -53,6 +92,16 @@ class MissingExtra(AttnfunError, ImportError):
             f"this needs the package {package}, which is not installed",
             remedy=f"Install it with: pip install 'attnfun[{extra}]'",
         )
+
+
+def require(package: str, extra: str) -> None:
+    """Refuse work whose result needs a package that is not installed, before the work is done."""
+    try:
+        found = find_spec(package) is not None
+    except ValueError:  # a module that was taken away
+        found = False
+    if not found:
+        raise MissingExtra(package, extra)
 
 
 class ToleranceNotMet(AttnfunError):

@@ -47,7 +47,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     network_
-        The `af.Compiled` network, which takes raw rows; to save, export or look at.
+        The `af.Compiled` network, which takes raw rows; to save, export or look at. Its axes bear the names of a data
+        frame's columns.
     cv_results_
         Dict of arrays, one entry for each recipe tried: `param_tokens`, `param_polish`, `mean_test_rmse`,
         `std_test_rmse`, `rank_test_rmse`.
@@ -80,7 +81,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=2)
         seed = whole_number("random_state", self.random_state, 0)
         self.network_: Compiled = compile(
-            Samples(X, np.asarray(y, dtype=np.float64)),
+            Samples(X, np.asarray(y, dtype=np.float64), getattr(self, "feature_names_in_", None)),
             options={"tokens": self.tokens, "polish": self.polish, "folds": self.folds},
             dtype=self.dtype,
             outside="allow",

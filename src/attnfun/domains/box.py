@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import as_float, is_word, labels, one_of, real_array
-from ..errors import InputError, shown
+from ..errors import InputError, digits, shown
 from ..formula.functions import TRUTHS
 from ..formula.parser import names_in, parse
 
@@ -63,13 +63,13 @@ class Box:
                 axis = axes[index[0]] if axes and index else f"axis {index}" if index else "the domain"
                 raise InputError(
                     f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",
-                    got=f"({low[index]:g}, {high[index]:g})",
+                    got=f"({digits(low[index])}, {digits(high[index])})",
                     remedy="Swap the ends, or widen an empty interval.",
                 )
             if not NARROWEST <= float(high[index]) - float(low[index]) <= WIDEST:
                 raise InputError(
                     f"each interval of a domain must have a width from {NARROWEST:g} to {WIDEST:g}",
-                    got=f"({low[index]:g}, {high[index]:g})",
+                    got=f"({digits(low[index])}, {digits(high[index])})",
                     remedy="Rescale the variable.",
                 )
         low.setflags(write=False)
@@ -160,8 +160,8 @@ class Box:
                 raise InputError("points must not be NaN", got=f"{rows[row].tolist()} (point {row})")
             row, axis = (int(i) for i in np.argwhere((rows < low) | (rows > high))[0])
             raise InputError(
-                f"{self.axes[axis]} must lie in [{low[axis]:g}, {high[axis]:g}]",
-                got=f"{rows[row, axis]:g} (point {row})",
+                f"{self.axes[axis]} must lie in [{digits(low[axis])}, {digits(high[axis])}]",
+                got=f"{digits(rows[row, axis])} (point {row})",
                 remedy='The certificate says nothing there; pass outside="clip" or outside="allow".',
             )
         return np.clip(rows, low, high) if outside == "clip" else rows
@@ -231,9 +231,17 @@ def read_box(text: str) -> Box:
     for part in text.replace(",", " ").split():
         name, equals, ends = part.partition("=")
         low, colon, high = ends.partition(":")
-        if not (equals and colon and name and low and high) or name in ranges:
-            raise InputError("each range of a domain must name one variable", got=part, remedy="Write x=-1:1.")
-        ranges[name] = as_end(low), as_end(high)
+        if not (equals and colon and name):
+            raise InputError(
+                "each range of a domain must be a name, =, and two ends with : between them",
+                got=repr(part),
+                remedy="Write x=-1:1.",
+            )
+        if name in ranges:
+            raise InputError(
+                f"a domain must name each variable once, but {name} stands twice", got=repr(text), remedy="Drop one."
+            )
+        ranges[name] = _end("lower", name, low), _end("upper", name, high)
     if not ranges:
         raise InputError("a domain must name a variable and its range", got=repr(text), remedy="Write x=-1:1.")
     return as_box(ranges)
@@ -254,6 +262,16 @@ def as_end(value: object) -> float:
     if not math.isfinite(end):
         raise InputError("an end of a domain must be a finite number", got=f"{value!r}, which is {end}")
     return end
+
+
+def _end(which: str, name: str, text: str) -> float:
+    """An end of a range in words; the reason names the end that is wrong."""
+    try:
+        return as_end(text)
+    except InputError as reason:
+        raise InputError(
+            f"the {which} end of {name} must be a number", got=repr(text), remedy=f"It cannot be read: {reason}"
+        ) from None
 
 
 def _within(rows: Floats, low: Floats, high: Floats) -> bool:

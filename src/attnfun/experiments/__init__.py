@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..errors import InputError, MissingExtra
+from ..errors import InputError, MissingExtra, did_you_mean
 from .base import Experiment, Result, Step, Table, quietly
 from .circuit import Circuit
 from .incontext import InContext
@@ -54,7 +54,11 @@ def named(names: Sequence[str]) -> list[Experiment]:
     """Experiments by name, all of them if none is named."""
     unknown = [name for name in names if name not in REGISTRY]
     if unknown:
-        raise InputError(f"experiments are {', '.join(REGISTRY)}", got=", ".join(map(repr, unknown)))
+        raise InputError(
+            f"experiments are {', '.join(REGISTRY)}",
+            got=", ".join(map(repr, unknown)),
+            remedy=did_you_mean(unknown[0], REGISTRY),
+        )
     return [REGISTRY[name] for name in dict.fromkeys(names or REGISTRY)]
 
 

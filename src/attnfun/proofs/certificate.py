@@ -10,6 +10,7 @@ from ..arguments import one_of
 from ..arithmetic.directed import about_at_most, restated, sum_error
 from ..errors import InputError, ProofFailed, TimeLimitReached
 from ..judge import NotCovered, Unreadable, Verdict, claim_of, judge
+from ..notebook import html_table
 from ..resources.deadline import TIME_LIMIT, Deadline
 from ..targets import Status
 from .claim import Claim
@@ -226,6 +227,13 @@ class Certificate:
             "effort": dict(self.effort),
             "seed": self.seed,
         }
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows: list[tuple[str, object]] = [("for", self.claim.where), ("arithmetic", self.dtype)]
+        rows += [(self.status.value, self.meaning), *((f"part: {name}", part) for name, part in self.parts.items())]
+        rows += [("largest error found", self.found), *(("assumes", line) for line in self.assumptions)]
+        return html_table(self.headline, rows)
 
     def __str__(self) -> str:
         lines = [

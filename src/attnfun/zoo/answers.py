@@ -106,7 +106,8 @@ class Answers:
             "words": [[model.words(block, head) for head in range(heads)] for block in range(blocks)],
             "carriers": known,
         }
-        given = {"points": self.points, "values": _stack(self.values), "settings": _stack(self.settings)}
+        points = self.points.reshape(len(self.points), *model.point_shape)  # as the model takes them
+        given = {"points": points, "values": _stack(self.values), "settings": _stack(self.settings)}
         found = {
             "outputs": self.outputs,
             "effects": _stack(self.effects),
@@ -131,7 +132,7 @@ class Answers:
             given, found = (load((folder / f"{name}.safetensors").read_bytes()) for name in ("tasks", "truth"))
             pairs = zip(truth["carriers"], found["directions"], found["writes"], strict=True)
             return cls(
-                points=given["points"],
+                points=given["points"].reshape(len(given["points"]), -1),
                 outputs=found["outputs"],
                 values=dict(zip(tasks["registers"], given["values"], strict=True)),
                 settings=dict(zip(tasks["interventions"], given["settings"], strict=True)),

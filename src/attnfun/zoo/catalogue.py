@@ -10,7 +10,7 @@ import numpy as np
 from ..compiled import Compiled
 from ..compiler import compile
 from ..domains.box import Box
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..targets import MaxAffine, TruncatedLinear
 from .specimen import Specimen, specimen
 
@@ -93,7 +93,8 @@ def chosen(names: Iterable[str], quick: bool) -> tuple[str, ...]:
     wanted = tuple(dict.fromkeys(names))
     for name in wanted:
         if name not in CATALOGUE:
-            raise InputError(f"models of the zoo are {', '.join(CATALOGUE)}", got=repr(name))
+            known = ", ".join(CATALOGUE)
+            raise InputError(f"models of the zoo are {known}", got=repr(name), remedy=did_you_mean(name, CATALOGUE))
     return wanted or tuple(name for name, entry in CATALOGUE.items() if entry.quick or not quick)
 
 

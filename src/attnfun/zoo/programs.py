@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 from ..formula.circuits import Circuit, Linear
 from ..formula.composites import Composite, Identity
 from ..targets import Target
@@ -55,12 +55,16 @@ class Program(ABC):
         """All registers at points (B, D), (B,) each; those that are set, and all that follows from them, as set."""
 
     def find(self, name: str) -> Register:
-        """A register by its name."""
+        """A register by its name, an output also by its formula."""
         for register in self.registers:
             if register.name == name:
                 return register
+        for register in self.registers:
+            if register.kind == "output" and register.part and _letters(register.part) == _letters(name):
+                return register
         known = ", ".join(repr(register.name) for register in self.registers)
-        raise InputError(f"a register must be one of {known}", got=repr(name))
+        near = did_you_mean(name, [register.name for register in self.registers])
+        raise InputError(f"a register must be one of {known}", got=repr(name), remedy=near)
 
 
 class LookUp(Program):
@@ -73,7 +77,8 @@ class LookUp(Program):
         words = str(target.as_dict().get("text", target.as_dict()["kind"]))
         inputs = [Register(axis, "input", axis) for axis in axes]
         said = [f"f({', '.join(axes)})" + (f"[{k}]" if size > 1 else "") + f", f = {words}" for k in range(size)]
-        results = [Register(name, "output", f"y{k}", said[k]) for k, name in enumerate(self.outputs)]
+        part = words if size == 1 else ""
+        results = [Register(name, "output", f"y{k}", said[k], part) for k, name in enumerate(self.outputs)]
         self.registers = (*inputs, *results)
 
     def run(self, rows: Floats, settings: Settings | None = None) -> dict[str, Floats]:
@@ -121,7 +126,10 @@ class Steps(Program):
             *(Register(axis, "input", axis) for axis in axes),
             *(Register(name, "step", symbol, said, text) for name, symbol, said, text in steps),
             *(Register(text, "step", f"s{k + 1}", _sum(sums[text], symbols), text) for k, text in enumerate(sums)),
-            *(Register(n, "output", f"y{k}", _sum(ends[n], symbols)) for k, n in enumerate(self.outputs)),
+            *(
+                Register(n, "output", f"y{k}", _sum(ends[n], symbols), _formula(circuit, ends[n]))
+                for k, n in enumerate(self.outputs)
+            ),
         )
 
     def own(self, name: str) -> int:
@@ -157,6 +165,16 @@ class Steps(Program):
         """Atoms are computed in this order, as in the network."""
         unit = atom - self.circuit.inputs
         return (0, False, atom) if unit < 0 else (self.circuit.depth[unit], self.circuit.units[unit].bends, atom)
+
+
+def _letters(text: object) -> str:
+    """A text without its spaces."""
+    return "".join(str(text).split())
+
+
+def _formula(circuit: Circuit, form: Linear) -> str:
+    """The part of the formula that an output is; nothing if it is none."""
+    return next((text for text, part in circuit.parts if _numbers(part) == _numbers(form)), "")
 
 
 def output_names(count: int) -> tuple[str, ...]:

@@ -84,6 +84,7 @@ def read_claims(path: Path) -> dict[str, Any]:
 def score(folder: Path, claims: Mapping[str, Any]) -> dict[str, Score]:
     """The scores of claims about the models of a folder, model by model."""
     models = manifest_of(folder)["models"]
+    _check(bool(claims), "claims must be about one model at least", claims)
     for name in claims:
         if name not in models:
             raise InputError(f"claims must be about {', '.join(models)}", got=repr(name))
@@ -95,9 +96,10 @@ def score_model(answers: Answers, said: Mapping[str, Any]) -> Score:
     _check(isinstance(said, Mapping), "the claims about a model must be an object", said)
     for part in said:
         _check(part in PARTS, f"claims have the parts {', '.join(PARTS)}", part)
+    _check(any(said.values()), f"the claims about a model must say something of {', '.join(PARTS)}", said)
     found: dict[str, list[float]] = {name: [] for name in MEASURES}
     by_register = {part: _by_register(answers, said.get(part, {})) for part in PARTS[1:]}
-    if "working" in said:
+    if said.get("working"):
         _heads(answers, said["working"], answers.working, found)
     for register, importance in by_register["heads"].items():
         _heads(answers, importance, answers.computed_by[register], found)
@@ -118,7 +120,8 @@ def _by_register(answers: Answers, part: Any) -> Mapping[str, Any]:
 
 
 def _heads(answers: Answers, importance: Any, right: tuple[Head, ...], found: dict[str, list[float]]) -> None:
-    _check(isinstance(importance, Mapping), "the importance of heads must be an object", importance)
+    known = isinstance(importance, Mapping) and len(importance) > 0
+    _check(known, "the importance of heads must be an object that names one at least", importance)
     names = {f"{block}.{head}": (block, head) for block, head in answers.heads}
     for name in importance:
         _check(name in names, f"heads are called 0.0 to {answers.shape[0] - 1}.{answers.shape[1] - 1}", name)

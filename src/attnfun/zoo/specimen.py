@@ -50,20 +50,28 @@ class Specimen:
     """What is known about that: as in a certificate, or measured, at random points."""
     disguises: tuple[str, ...] = ()
 
-    def run(self, rows: Floats, edit: Edit | None = None) -> Floats:
+    def __repr__(self) -> str:
+        blocks, heads = len(self.residual.blocks), self.residual.blocks[0].heads if self.residual.blocks else 0
+        hidden = f", disguised by {', '.join(self.disguises)}" if self.disguises else ""
+        return (
+            f"Specimen({self.name!r}: {self.title}, {blocks} blocks of {heads} heads, width {self.residual.width}, "
+            f"{len(self.truth.registers)} registers, error <= {self.bound:.3g} {self.status}{hidden})"
+        )
+
+    def run(self, rows: npt.ArrayLike, edit: Edit | None = None) -> Floats:
         """The model at points (B, D), (B, *value shape); `edit` may change the stream behind a block."""
         values = self.residual.run(self.sequences(rows), edit)
-        return values.reshape(len(rows), *self.truth.value_shape)
+        return values.reshape(-1, *self.truth.value_shape)
 
-    def sequences(self, rows: Floats) -> Floats:
-        """Points (B, D) as the sequences that go in, (B, n, d)."""
-        return rows.reshape(len(rows), *self.residual.shape_in)
+    def sequences(self, rows: npt.ArrayLike) -> Floats:
+        """Points (B, D), or (B, *point shape), as the sequences that go in, (B, n, d)."""
+        return self.truth.rows(rows).reshape(-1, *self.residual.shape_in)
 
-    def streams(self, rows: Floats) -> list[Floats]:
+    def streams(self, rows: npt.ArrayLike) -> list[Floats]:
         """The stream before block 0 and behind every block, (B, T, D) each."""
         return list(self.residual.streams(self.sequences(rows)))
 
-    def registers(self, rows: Floats) -> dict[str, Floats]:
+    def registers(self, rows: npt.ArrayLike) -> dict[str, Floats]:
         """What the model itself holds in the first carrier of each register, (B,) each; compare `truth.values`."""
         streams, found = self.streams(rows), dict[str, Floats]()
         for register in self.truth.registers:
@@ -71,17 +79,17 @@ class Specimen:
                 found[register.name] = carrier.read(streams[carrier.first + 1])
         return found
 
-    def patched(self, register: str, value: npt.ArrayLike, rows: Floats) -> Floats:
+    def patched(self, register: str, value: npt.ArrayLike, rows: npt.ArrayLike) -> Floats:
         """What the model puts out if a register is set in its stream; compare `truth.intervene`."""
         return self.run(rows, self.truth.setting(register, value))
 
-    def exact(self, rows: Floats) -> Floats:
+    def exact(self, rows: npt.ArrayLike) -> Floats:
         """What the program puts out, (B, *value shape)."""
         values = self.truth.values(rows)
         outputs = [values[name] for name in self.truth.program.outputs]
-        return np.stack(outputs, axis=1).reshape(len(rows), *self.truth.value_shape)
+        return np.stack(outputs, axis=1).reshape(-1, *self.truth.value_shape)
 
-    def farthest(self, rows: Floats) -> float:
+    def farthest(self, rows: npt.ArrayLike) -> float:
         """The largest distance from the program's values at points (B, D)."""
         return float(np.abs(self.run(rows) - self.exact(rows)).max())
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import real_array
 from ..errors import InputError
 from ..runtime.backends.residual import Edit, Residual
 from .programs import Program, Register
@@ -87,12 +88,25 @@ class Truth:
         found = [c for c in self.carriers if c.register == name and (after is None or c.holds(after))]
         return tuple(sorted(found, key=lambda carrier: (carrier.first, carrier.row)))
 
-    def values(self, rows: Floats) -> dict[str, Floats]:
-        """The exact registers at points (B, D), from the program alone, (B,) each."""
-        return self.program.run(rows)
+    def __repr__(self) -> str:
+        return (
+            f"Truth({len(self.registers)} registers, {len(self.carriers)} carriers, {len(self.working)} working heads)"
+        )
 
-    def intervene(self, register: str, value: npt.ArrayLike, rows: Floats) -> Floats:
+    def rows(self, points: npt.ArrayLike) -> Floats:
+        """Points as lists or arrays, (B, D) or (B, *point shape), as rows (B, D)."""
+        array = real_array("points", points)
+        if array.ndim < 2:
+            raise InputError("points must have the shape (B, D), one row for each", got=f"shape {array.shape}")
+        return array.reshape(len(array), -1)
+
+    def values(self, rows: npt.ArrayLike) -> dict[str, Floats]:
+        """The exact registers at points (B, D), from the program alone, (B,) each."""
+        return self.program.run(self.rows(rows))
+
+    def intervene(self, register: str, value: npt.ArrayLike, rows: npt.ArrayLike) -> Floats:
         """What the output (B, *value shape) becomes at points (B, D) if a register is set, from the program alone."""
+        rows = self.rows(rows)
         setting = np.broadcast_to(np.asarray(value, dtype=np.float64), len(rows))
         found = self.program.run(rows, {self.program.find(register).name: setting})
         return np.stack([found[name] for name in self.program.outputs], axis=1).reshape(len(rows), *self.value_shape)

@@ -17,11 +17,14 @@ from .worker import Worker
 
 THEME = themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 CSS = """
-.gradio-container { max-width: 70rem !important; }
+.gradio-container { max-width: none !important; padding: 0 2vw !important; }
 #said p { font-size: 1.1rem; margin: 0; }
+[role=alert] { border-left: 0.4rem solid #c62828; background: #c628281f; padding: 0.5rem 0.75rem; }
 #summary textarea { font-family: ui-monospace, monospace; }
 """
 EXAMPLES = {example.name: example for example in GALLERY}
+OWN = "your own"
+"""What the gallery says of a formula that is none of its own."""
 
 Update = Any
 
@@ -30,16 +33,16 @@ def build(worker: Worker, folder: str) -> gr.Blocks:
     """All tabs; results go to folders of their own below `folder`."""
     with gr.Blocks(title="attnfun lab", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         gr.Markdown("# attnfun lab\nName a function and a tolerance; get an attention network and a proof.")
-        formula, domain = _compile_tab(worker, folder)
+        formula, domain = _compile_tab(page, worker, folder)
         _trade_tab(worker, formula, domain)
         _ridge_tab(worker)
     return page
 
 
-def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
+def _compile_tab(page: gr.Blocks, worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
     first = GALLERY[0]
     with gr.Tab("Compile"):
-        example = gr.Dropdown(list(EXAMPLES), value=first.name, label="Gallery")
+        example = gr.Dropdown([*EXAMPLES, OWN], value=first.name, label="Gallery")
         formula = gr.Textbox(first.formula, label="Formula", max_lines=4)
         with gr.Row():
             domain = gr.Textbox(first.domain, label="Domain", info="As x=-1:1 y=0:2")
@@ -58,7 +61,9 @@ def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
         files = gr.File(label="Downloads", file_count="multiple", interactive=False)
         summary = gr.Textbox(label="Summary and certificate", lines=12, max_lines=30, elem_id="summary")
 
-    def fill(name: str) -> tuple[str, ...]:
+    def fill(name: str) -> tuple[Update, ...]:
+        if name not in EXAMPLES:
+            return (gr.skip(),) * 5
         chosen = EXAMPLES[name]
         return chosen.formula, chosen.domain, chosen.eps, chosen.norm, chosen.construction
 
@@ -77,8 +82,16 @@ def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
             reply["summary"],
         )
 
-    example.change(fill, example, [formula, domain, eps, norm, construction], show_progress="hidden")
-    button.click(run, [formula, domain, eps, norm, dtype, construction], [said, values, error, picture, files, summary])
+    def name_of(*fields: str) -> str:
+        """The example that the fields hold, if they hold one."""
+        return next((name for name in EXAMPLES if fill(name) == fields), OWN)
+
+    fields = [formula, domain, eps, norm, construction]
+    results = [said, values, error, picture, files, summary]
+    example.input(fill, example, fields, show_progress="hidden")
+    gr.on([field.input for field in fields], name_of, fields, example, show_progress="hidden")
+    button.click(run, [formula, domain, eps, norm, dtype, construction], results)
+    page.load(run, [formula, domain, eps, norm, dtype, construction], results)
     return formula, domain
 
 
@@ -149,7 +162,10 @@ def _ridge_tab(worker: Worker) -> None:
 
 def _drawn(figure: dict[str, Any]) -> go.Figure:
     """A figure of the worker's, with room for gradio's label."""
-    return go.Figure(figure).update_layout(template="none", margin_t=72)
+    clear, grey = "rgba(0,0,0,0)", "#808080"
+    drawn = go.Figure(figure).update_layout(template="none", margin_t=72, paper_bgcolor=clear, plot_bgcolor=clear)
+    drawn.update_layout(font_color=grey)  # which can be read on light and on dark pages
+    return drawn.update_xaxes(gridcolor="#80808040").update_yaxes(gridcolor="#80808040")
 
 
 def _right(line: str) -> str:

@@ -3,11 +3,22 @@
   const content = JSON.parse(document.getElementById("content").textContent);
   const config = { responsive: true, displaylogo: false };
   const find = (id) => document.getElementById(id);
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  // Figures have no paper of their own and take ink and lines from the page, which is light or dark.
+  function styled(layout) {
+    const css = getComputedStyle(document.documentElement), of = (name) => css.getPropertyValue(name).trim();
+    const axis = (own) => ({ ...own, gridcolor: of("--line"), zerolinecolor: of("--line"), linecolor: of("--soft") });
+    return {
+      ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+      font: { ...layout.font, color: of("--ink") }, xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
+    };
+  }
   const shown = (value) => (Number.isFinite(value) ? Number(value.toPrecision(7)).toString() : "none");
 
   function drawFunction() {
     const chosen = find("output") ? Number(find("output").value) : 0;
-    for (const [name, figure] of Object.entries(content.figures[chosen])) Plotly.react(name, figure.data, figure.layout, config);
+    for (const [name, figure] of Object.entries(content.figures[chosen])) Plotly.react(name, figure.data, styled(figure.layout), config);
     mark();
   }
 
@@ -36,7 +47,7 @@
     find("places").parentElement.hidden = !place.places; // before anything is drawn: it changes the width of the rest
     const name = (key) => (key < place.data ? `data token ${key}` : `memory token ${key - place.data}`);
     const bars = { type: "bar", x: keys, y: keys.map((key) => weights[key]), text: keys.map(name), hoverinfo: "text+y", textposition: "none", marker: { color: "#0072B2" } };
-    Plotly.react("weights", [bars], content.weights_layout, config);
+    Plotly.react("weights", [bars], styled(content.weights_layout), config);
     const effective = Math.exp(-weights.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0));
     find("answer").textContent = `Network here: ${network.run(at).map(shown).join(", ")}. It looks at ${shown(effective)} of ${weights.length} keys, in effect.`;
     for (const slider of document.querySelectorAll("[data-axis]")) slider.previousElementSibling.textContent = shown(Number(slider.value));
@@ -54,7 +65,7 @@
       ? { ...common, x, y, marker: { color: amounts, colorscale: "Cividis", cmin: 0, size: 10, showscale: true } }
       : { ...common, x, y: amounts, marker: { color: "#0072B2", size: 7 } };
     const query = { type: "scatter", mode: "markers", x: [at[0]], y: [y ? at[1] : 0], name: "query", marker: { color: "#D55E00", symbol: "x", size: 11 } };
-    Plotly.react("places", [trace, query], content.places_layout, config);
+    Plotly.react("places", [trace, query], styled(content.places_layout), config);
   }
 
   function changeHead() {
@@ -68,6 +79,7 @@
 
   const network = content.network ? attnfun.load(content.network) : null;
   window.report = { content, network };
+  dark.addEventListener("change", () => { drawFunction(); if (network) look(); });
   if (find("output")) find("output").addEventListener("change", drawFunction);
   drawFunction();
   if (network) {

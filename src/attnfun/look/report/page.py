@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from base64 import b64encode
 from collections.abc import Iterable
 from html import escape
@@ -30,6 +31,9 @@ from .running import attention_content, controls
 if TYPE_CHECKING:
     from ...compiled import Compiled
 
+FILES = re.compile(r" ?\(`[\w/]+\.py`\)|`[\w/]+\.py`")
+BOLD, FORMULA = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
+"""Names of files, bold words and formulas in docstrings."""
 MOST_NUMBERS = 500_000
 """Weights of a network that is put into the page; larger ones are described only."""
 MOST_OUTPUTS = 6
@@ -124,9 +128,25 @@ def _theorem(net: Compiled) -> str:
     if net.construction not in REGISTRY:
         return ""
     module = import_module(type(REGISTRY[net.construction]).__module__)
-    return (
-        f"<details><summary>The construction and its bound</summary><pre>{escape(module.__doc__ or '')}</pre></details>"
-    )
+    text = typeset(module.__doc__ or "")
+    return f"<details><summary>The construction and its bound</summary>{text}</details>"
+
+
+def typeset(words: str) -> str:
+    """A docstring as HTML: paragraphs, displayed formulas, bold words, formulas in the line; no names of files.
+
+    >>> typeset("**Bound.** `x < 1` (`pieces/lines.py`).")
+    '<p><b>Bound.</b> <code>x &lt; 1</code>.</p>'
+    """
+    parts = []
+    for block in FILES.sub("", words).split("\n\n"):
+        text = escape(block.strip("\n"))
+        if text.startswith("    "):
+            parts.append(f"<pre>{text}</pre>")
+        elif text.strip():
+            bold = BOLD.sub(r"<b>\1</b>", " ".join(text.split()))
+            parts.append("<p>" + FORMULA.sub(r"<code>\1</code>", bold) + "</p>")
+    return "".join(parts)
 
 
 def _certificate(net: Compiled) -> str:
@@ -145,7 +165,7 @@ def _resources(net: Compiled) -> str:
     summary = net.summary()
     rows: list[tuple[object, ...]] = [
         ("memory tokens", summary.tokens, summary.paper_tokens),
-        (f"a priori {'bound' if net.a_priori_proved else 'estimate'}", net.a_priori, summary.paper_bound),
+        ("bound in advance", net.a_priori if net.a_priori_proved else "no bound in advance", summary.paper_bound),
         ("bound of the certificate", summary.bound, None),
         ("layers", summary.layers, None),
         ("heads", summary.heads, None),

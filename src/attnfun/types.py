@@ -1,0 +1,16 @@
+"""Types of what calls return or tell: for annotations and `isinstance`, not to be made by hand.
+
+>>> import attnfun as af
+>>> net = af.compile("x", domain={"x": (0, 1)}, eps=0.1)
+>>> isinstance(net, af.types.Compiled), isinstance(net.certificate.status, af.types.Status)
+(True, True)
+"""
+
+from .compiled import Compiled, Summary
+from .initialise import Placement
+from .pieces.partition import Partition
+from .proofs import Certificate, Progress
+from .sharding import Sharded
+from .targets import Status
+
+__all__ = ["Certificate", "Compiled", "Partition", "Placement", "Progress", "Sharded", "Status", "Summary"]
