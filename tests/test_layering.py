@@ -21,6 +21,7 @@ ORDER = [
     "targets",
     "pieces",
     "network",
+    "readers",
     "runtime",
     "constructions",
     "proofs",
