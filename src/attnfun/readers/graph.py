@@ -104,7 +104,8 @@ class Builder:
     nodes: list[Node] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.nodes.append(Node("input", (), {}, self.input_shape, "input"))
+        if not self.nodes:
+            self.nodes.append(Node("input", (), {}, self.input_shape, "input"))
 
     def add(self, kind: str, *inputs: int, name: str = "", **data: Any) -> int:
         """A new node; InputError with its name if shapes do not fit."""
