@@ -19,11 +19,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from functions import rows
-
 import attnfun as af
 from attnfun.errors import AttnfunError
 from attnfun.proofs import certify
+from functions import rows
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "proof-speed.md"

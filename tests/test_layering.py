@@ -22,6 +22,7 @@ ORDER = [
     "targets",
     "pieces",
     "network",
+    "readers",
     "runtime",
     "constructions",
     "proofs",

@@ -32,9 +32,10 @@ from attnfun.proofs.overflow import refuse_overflow
 from attnfun.proofs.provers.boxes import bound_error
 from attnfun.proofs.rules.parts import errors_of
 from attnfun.proofs.search import network_rows
+from attnfun.readers import comparison, onnx_files, read_network, torch_modules, writer
 from attnfun.resources.deadline import Deadline
 from attnfun.runtime.backends.torch import to_torch
-from attnfun.targets import Expression, as_target, callables, evaluations, relu_networks
+from attnfun.targets import Expression, as_target, callables, evaluations
 from proving import bound_by
 from test_circuits import error_along_y, with_other_factors
 from test_overflow import ROUTES, routed
@@ -346,7 +347,7 @@ class Shared(np.ndarray):
 def status_of(target, domain=(1, 2)) -> af.Status | None:
     """None if the target is refused."""
     try:
-        return as_target(target, as_box(domain)).status
+        return (read_network(target, as_box(domain)) or as_target(target, as_box(domain))).status
     except af.InputError:
         return None
 
@@ -377,10 +378,12 @@ def test_settings_of_operations_that_are_not_known(monkeypatch):
         def forward(self, x):
             return torch.add(x, torch.relu(x), alpha=2)
 
-    assert status_of(Weighted()) is None
-    monkeypatch.setitem(relu_networks._KEYWORDS, "add", {"alpha"})
+    assert status_of(Weighted()) is af.Status.PROVED
+    monkeypatch.setitem(torch_modules.OPERATIONS, "add", lambda write, input, other: write.add(input, other))
+    assert status_of(Weighted()) is None  # a setting that is not known
+    monkeypatch.setitem(torch_modules.OPERATIONS, "add", lambda write, input, other, alpha: write.add(input, other))
     assert status_of(Weighted()) is None  # found by its values
-    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
     assert status_of(Weighted()) is af.Status.PROVED
 
 
@@ -391,12 +394,12 @@ def test_settings_of_nodes_in_onnx_files(operation, settings, monkeypatch, tmp_p
     """A reader that forgets the settings of a node is found by its values; without that, another function is proved."""
     weights = {"W": np.array([[-1.5]]), "b": np.array([0.5])} if operation == "Gemm" else {}
     path = onnx_file(tmp_path / "f.onnx", [helper.make_node(operation, ["x", *weights], ["y"], **settings)], weights)
-    read, known = relu_networks._ONNX[operation], operation != "Gemm"
+    read, known = onnx_files.OPERATIONS[operation], operation != "Gemm"
     box = [(-2, -1)]
     assert (status_of(path, box) is not None) == known
-    monkeypatch.setitem(relu_networks._ONNX, operation, lambda graph, arguments, _: read(graph, arguments, {}))
+    monkeypatch.setitem(onnx_files.OPERATIONS, operation, lambda write, arguments, _: read(write, arguments, {}))
     assert status_of(path, box) is None
-    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
     assert status_of(path, box) is af.Status.PROVED
 
 
@@ -412,20 +415,22 @@ REFUSED = {
 def test_refusals_of_nodes_in_onnx_files(node, shows, monkeypatch, tmp_path):
     """A reader that looks at the first argument alone proves another function."""
     nodes, weights = [helper.make_node("Add", ["x", "x"], ["d"]), node], {"half": np.array(0.5), "yes": np.array(True)}
-    path, read = onnx_file(tmp_path / "f.onnx", nodes, weights), relu_networks._ONNX[node.op_type]
+    path, read = onnx_file(tmp_path / "f.onnx", nodes, weights), onnx_files.OPERATIONS[node.op_type]
     assert status_of(path, [(-2, -1)]) is None
-    monkeypatch.setitem(relu_networks._ONNX, node.op_type, lambda graph, arguments, _: read(graph, arguments[:1], {}))
+    monkeypatch.setitem(onnx_files.OPERATIONS, node.op_type, lambda write, arguments, _: read(write, arguments[:1], {}))
     assert status_of(path, [(-2, -1)]) is (None if shows else af.Status.PROVED)
-    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
     assert status_of(path, [(-2, -1)]) is af.Status.PROVED
 
 
 def test_quotients_in_onnx_files_that_no_weight_is(monkeypatch, tmp_path):
-    """Without the refusal a function is proved that differs in the last digit, which no comparison of floats shows."""
+    """Quotients are enclosed; as float weights they would be another function, which no comparison of floats shows."""
     path = onnx_file(tmp_path / "f.onnx", [helper.make_node("Div", ["x", "b"], ["y"])], {"b": np.array([3.0])})
-    assert status_of(path, [(1, 2)]) is None
-    monkeypatch.setattr(relu_networks, "_are_powers_of_two", lambda numbers: True)
-    target = as_target(path, as_box([(1, 2)]))
+    (enclosed,) = read_network(path, as_box([(1, 2)])).circuit().outputs
+    (factor,) = enclosed.terms.values()
+    assert Fraction(float(factor.lo)) * 3 < 1 < Fraction(float(factor.hi)) * 3
+    monkeypatch.setattr(writer, "are_powers_of_two", lambda numbers: True)
+    target = read_network(path, as_box([(1, 2)]))
     assert target.status is af.Status.PROVED
     assert Fraction(target.stages[0].weight.item()) * 3 != 1
 
@@ -435,29 +440,30 @@ def test_activations_in_place(functional, monkeypatch):
     torch.manual_seed(0)
     module, box = InPlace(True, functional), [(-1, 1)] * 3
     assert status_of(module, box) is af.Status.PROVED
-    monkeypatch.setattr(relu_networks, "_overwritten", lambda values, old, new: values)
+    monkeypatch.setattr(torch_modules, "_overwrites", lambda name, kwargs: bool(kwargs.pop("inplace", False)) and False)
     assert status_of(module, box) is None  # found by its values
-    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
+    monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
     rows = np.random.default_rng(0).uniform(-1, 1, (50, 3))
     with torch.no_grad():
         true = module.double()(torch.tensor(rows)).numpy()
-    target = as_target(module, as_box(box))
+    target = read_network(module, as_box(box))
     assert target.status is af.Status.PROVED
     assert np.abs(target.values(rows) - true).max() > 0.01
 
 
 def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):
-    class Doubled(torch.nn.Sequential):
-        def __call__(self, x):
-            return 2 * super().__call__(x)
+    class Growing(torch.nn.Sequential):
+        calls = 0
 
-    module, hooked = Doubled(torch.nn.Linear(1, 1)), torch.nn.Sequential(torch.nn.Linear(1, 1))
+        def forward(self, x):
+            Growing.calls += 1
+            return Growing.calls * super().forward(x)
+
+    module, hooked = Growing(torch.nn.Linear(1, 1)), torch.nn.Sequential(torch.nn.Linear(1, 1))
     hooked[0].register_forward_hook(lambda part, inputs, output: 2 * output)
     assert status_of(module) is status_of(hooked) is None
-    monkeypatch.setattr(relu_networks, "_hooks", lambda module: iter(()))
-    assert status_of(hooked) is None  # found by its values
-    monkeypatch.setattr(relu_networks, "refuse_misread", lambda *arguments: None)
-    assert status_of(module) is status_of(hooked) is af.Status.PROVED
+    monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
+    assert status_of(module) is af.Status.PROVED
 
 
 def test_the_identity_of_functions_in_a_cache(monkeypatch, tmp_path):

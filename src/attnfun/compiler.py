@@ -23,6 +23,7 @@ from .network import Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
 from .proofs import Certificate, Claim, Effort, Progress, certify
+from .readers import read_network
 from .resources.deadline import TIME_LIMIT, Deadline
 from .resources.memory import Memory
 from .resources.progress import with_progress
@@ -61,6 +62,7 @@ def compile(
     memory_limit: float | None = None,
     options: dict[str, Any] | None = None,
     lipschitz: float | None = None,
+    output: str | None = None,
     proof: bool = True,
     outside: Outside = "raise",
     seed: int = 0,
@@ -96,6 +98,9 @@ def compile(
         and refused before they are made.
     lipschitz
         A declared Lipschitz constant (Euclidean); the function is then a black box.
+    output
+        Of a classifier: "logits", "probabilities" or "margin"; by default what the network returns, logits for those of
+        scikit-learn.
     proof
         False for an estimate only.
     outside
@@ -137,7 +142,7 @@ def compile(
     request = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
     one_of("construction", construction, ("auto", *REGISTRY))
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
-    goal = as_target(target, where, lipschitz, request.sampling(cache))
+    goal = read_network(target, where, output) or as_target(target, where, lipschitz, request.sampling(cache))
     with goal.until(effort.deadline):
         request = request.fitted(goal)
         goal.domain.admit(np.empty((0, goal.domain.size)), request.outside)
@@ -350,11 +355,7 @@ def _closer(eps: float, request: Request, target: Target, attempt: Attempt, resu
         raise _missed(request, result, "")
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
-        raise _missed(
-            request,
-            result,
-            f"Of this, up to {rounding:.3g} is rounding in {request.dtype}: use float64 or a larger eps",
-        )
+        raise _missed(request, result, _too_coarse(request.dtype, rounding))
     larger = last is not None and result.network.tokens > last.network.tokens
     tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
     if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
@@ -365,6 +366,12 @@ def _closer(eps: float, request: Request, target: Target, attempt: Attempt, resu
         return _planned(theorem, target, request.for_planning(theorem, aim), result)
     except TimeLimitReached as late:
         raise _missed(request, result, late.reason) from None
+
+
+def _too_coarse(dtype: str, rounding: float) -> str:
+    """Why no network in this arithmetic is proved to meet the tolerance, and what to do."""
+    finer = "use float64 or a larger eps" if dtype != "float64" else "use a larger eps or a smaller domain"
+    return f"The bound on what rounding in {dtype} adds is {rounding:.3g} and does not get smaller: {finer}"
 
 
 def _with_last(

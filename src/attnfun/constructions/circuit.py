@@ -31,6 +31,7 @@ from ..network.network import rounded
 from ..pieces.banks import MOST, Bank, bank_of, search_for
 from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes
+from ..readers import NetworkFunction
 from ..resources.deadline import Deadline
 from ..targets import Target, Unanswerable
 from .base import Construction, Forecast, Plan, PlanRequest
@@ -71,11 +72,12 @@ class CircuitConstruction(Construction):
     figures: ClassVar[frozenset[str]] = frozenset({"depth", "units"})
     least: ClassVar[int] = 1
     treats_tokens_alone: ClassVar[bool] = True
+    made_for: ClassVar[tuple[type[Target], ...]] = (NetworkFunction,)
 
     def serves(self, target: Target) -> bool:
-        """Formulas whose operations are continuous."""
+        """Formulas whose operations are continuous, and networks, also those that are affine."""
         try:
-            return len(target.circuit().units) > 0
+            return len(target.circuit().units) > 0 or isinstance(target, NetworkFunction)
         except Unanswerable:
             return False
 
@@ -98,7 +100,7 @@ class CircuitConstruction(Construction):
 
     def _plan(self, sizing: _Sizing) -> Plan:
         circuit, budget, heads = sizing.circuit, sizing.budget, sizing.heads()
-        figures = {"depth": float(max(circuit.depth)), "units": float(len(circuit.units))}
+        figures = {"depth": float(max(circuit.depth, default=0)), "units": float(len(circuit.units))}
         errors = [bank.error * budget.reach[number] for number, bank in heads.banks.items()]
         errors += [RECTIFIER / sharp * budget.reach[number] for number, sharp in heads.sharpness.items()]
         steps, atoms = levels(circuit), circuit.inputs + len(circuit.units)

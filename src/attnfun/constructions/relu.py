@@ -6,9 +6,10 @@ corollaries, made exact to any tolerance) [T 5.1].
 
     scores  { 0, -R (z - a), R (z - b) },     values  { z, a, b }.
 
-An end that is infinite is a memory token that is never heard (score -200); a layer of rectifiers has one memory
-token. The query is `(R z, 1)`, so scores are as affine in h as the values. The output map carries the heads into the
-features of the next layer's token, and after the last hidden layer into the outputs. Layers that clip nothing have
+An end that is infinite is a memory token that is never heard (score -200). A layer of rectifiers has heads of one
+feature: scores R z of the token and 0 of one memory token of zeros. Otherwise the query is `(R z, 1)`, so scores are as
+affine in h as the values. The output map carries the heads into the features of the next layer's token, and after the
+last hidden layer into the outputs. Layers that clip nothing have
 heads that hear only the token: `LeakyReLU(z) = α z + (1 - α) max(0, z)` and residual additions need them.
 
 **Bound.** Each head is a fan with one token on each side (`proofs/fans.py`), so it is within `0.27847/R` of its
@@ -63,13 +64,13 @@ class ReluConstruction(Construction):
         assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
         stages = _hidden(target.stages)
         length, size = target.domain.tokens[0], target.domain.size
-        extra = len(_ends(stages[0]))
+        extra = _extra(stages[0])
         to_token = np.eye(size, size + 1 + extra)
         one = np.eye(size + 1 + extra)[size]
         layers: list[Any] = [Affine.tokenwise(to_token, one) if length == 1 else Affine.flatten(length, to_token, one)]
         for k, stage in enumerate(stages[:-1]):
             last = k == len(stages) - 2
-            layers.append(_layer(stage, stages[-1] if last else None, _ends(stages[k + 1]), plan.details, dtype))
+            layers.append(_layer(stage, stages[-1] if last else None, _extra(stages[k + 1]), plan.details, dtype))
         if len(target.output_shape) == 2:
             layers.append(Affine.unflatten(*target.output_shape))
         return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
@@ -122,8 +123,39 @@ def _ends(stage: Stage) -> list[str]:
     return [name for name in ("low", "high") if np.isfinite(getattr(stage, name)).any()] or ["low"]
 
 
-def _layer(stage: Stage, readout: Stage | None, next_ends: list[str], sharp: float, dtype: str) -> Attention:
+def _rectifies(stage: Stage) -> bool:
+    """Is every unit max(0, z)?"""
+    return bool((stage.low == 0).all() and np.isposinf(stage.high).all())
+
+
+def _extra(stage: Stage) -> int:
+    """Features of a token beside the values and the one: those by which heads know the memory tokens."""
+    return 0 if _rectifies(stage) else len(_ends(stage))
+
+
+def _layer(stage: Stage, readout: Stage | None, next_extra: int, sharp: float, dtype: str) -> Attention:
     """The units of a stage as heads (H = m), the output map leading to the next token `(values, 1, 0..)` or outputs."""
+    units = stage.weight.shape[1]
+    if readout is None:
+        output = np.eye(units, units + 1 + next_extra)  # (H, o)
+        bias = np.eye(units + 1 + next_extra)[units]
+    else:
+        output, bias = readout.weight, readout.bias
+    heads = _rectifiers(stage, sharp, dtype) if _rectifies(stage) else _clips(stage, sharp, dtype)
+    return Attention.of(**heads, output=output[:, None], output_bias=bias, attends_data=True)
+
+
+def _rectifiers(stage: Stage, sharp: float, dtype: str) -> dict[str, Floats]:
+    """Heads of one feature: scores R z of the token, whose key is 1, and 0 of a memory token of zeros."""
+    inputs, units = stage.weight.shape
+    weight = round_to(np.vstack([stage.weight, stage.bias[None]]), dtype).T[:, :, None]  # (H, e, 1)
+    key = np.zeros((units, inputs + 1, 1))
+    key[:, inputs] = 1.0
+    return {"query": sharp * weight, "key": key, "value": weight, "memory": np.zeros((1, inputs + 1))}
+
+
+def _clips(stage: Stage, sharp: float, dtype: str) -> dict[str, Floats]:
+    """Heads with the three keys above."""
     inputs, units = stage.weight.shape
     ends = _ends(stage)
     width = inputs + 1 + len(ends)
@@ -140,17 +172,4 @@ def _layer(stage: Stage, readout: Stage | None, next_ends: list[str], sharp: flo
         key[:, row, 0] = np.where(heard, side, 0.0)
         key[:, row, 1] = np.where(heard, -side * sharp * place, -MUTED)
         value[:, row, 0] = place
-    if readout is None:
-        output = np.eye(units, units + 1 + len(next_ends))  # (H, o)
-        bias = np.eye(units + 1 + len(next_ends))[units]
-    else:
-        output, bias = readout.weight, readout.bias
-    return Attention.of(
-        query=query,
-        key=key,
-        value=value,
-        output=output[:, None],
-        output_bias=bias,
-        memory=np.eye(width)[inputs + 1 :],
-        attends_data=True,
-    )
+    return {"query": query, "key": key, "value": value, "memory": np.eye(width)[inputs + 1 :]}

@@ -92,7 +92,7 @@ class _Lowering:
             self.atoms.learn(self.values[-1], self.cover.range(number))
         outputs = [self._gathered(self.values[k]) for k in self.program.outputs]
         units, defined = tuple(self.atoms.units), self.cover.defined
-        return _pruned(Circuit(self.low, self.high, units, tuple(outputs), defined, tuple(self._parts().items())))
+        return pruned(Circuit(self.low, self.high, units, tuple(outputs), defined, tuple(self._parts().items())))
 
     def _parts(self) -> dict[str, Linear]:
         """Operations by their text, where the text stands for one form only: traced functions have none."""
@@ -262,7 +262,7 @@ class _Lowering:
         return users
 
 
-def _pruned(circuit: Circuit) -> Circuit:
+def pruned(circuit: Circuit) -> Circuit:
     """Without units that no output depends on."""
     needed, stack = set[int](), [atom for output in circuit.outputs for atom in output.terms]
     while stack:

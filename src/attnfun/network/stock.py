@@ -10,6 +10,10 @@ MOST_FEATURES = 1024
 """Features of stock attention that are not exceeded only for that."""
 
 
+FEW = 4
+"""Heads of one feature stay so unless they would have to be so many times as many to hold the features."""
+
+
 def stock_size(layer: Attention) -> int:
     """Features of one head of stock multi-head attention that holds the layer's keys and values.
 
@@ -21,7 +25,7 @@ def stock_size(layer: Attention) -> int:
     size = 1
     while size < max(layer.key.shape[2], layer.value.shape[2]):
         size *= 4
-    narrow = size > 1 or layer.heads < max(layer.width_in, layer.width_out)
+    narrow = size > 1 or FEW * layer.heads < max(layer.width_in, layer.width_out)
     return EXACT if narrow and size <= EXACT and layer.heads * EXACT <= MOST_FEATURES else size
 
 

@@ -9,6 +9,7 @@ from ..domains.box import Box
 from ..errors import InputError
 from ..network import Network
 from ..network.network import on_each_token
+from ..readers import read_network
 from ..targets import Target, Unanswerable
 from ..targets import restore as restore_target
 from ..targets.combined import combined
@@ -100,6 +101,9 @@ class Claim:
             return self
         if self.parts:
             return self._with_targets(function)
+        network = read_network(function, self.domain, self.description.get("output"))
+        if network is not None:
+            return replace(self, target=network)
         target = restore_target(self.description, self.domain, self.output_shape, self.samples, function)
         return replace(self, target=target)
 

@@ -21,10 +21,10 @@ from ..errors import FileFormatError
 from ..network import Network, storage
 from ..network.fields import Fields, shown
 from ..network.storage import Tensors
+from ..readers import NetworkFunction, says_how_it_runs
 from ..targets import Status, restore
 from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
-from ..targets.relu_networks import says_how_it_runs
 from ..targets.samples import HELD_OUT, described, says_what_was_measured
 from .certificate import Certificate
 from .certify import assumptions_of
@@ -104,6 +104,11 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "max-affine": {},
     "lipschitz": {"name": Fields.word, "constant": Fields.number},
     "traced": {"name": Fields.word, "formula": lambda given, name: given.text(name) if name in given else None},
+    "network": {
+        "name": Fields.text,
+        "assumptions": lambda given, name: given.each(name, Fields.text) if name in given else [],
+        "output": lambda given, name: given.text(name) if name in given else None,
+    },
     "black box": {"name": Fields.word},
     "samples": {
         "rows": lambda given, name: given.whole(name, 2),
@@ -112,7 +117,7 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     **{kind: {} for kind in COMBINED},
 }
 """What is read of a target's description, by its kind."""
-STATUS = {"traced": Status.PROVED, "black box": Status.ESTIMATED, "samples": Status.ESTIMATED}
+STATUS = {"traced": Status.PROVED, "network": Status.PROVED, "black box": Status.ESTIMATED, "samples": Status.ESTIMATED}
 """The best status that a target has whose code is not in the file."""
 
 
@@ -243,6 +248,8 @@ def _granted(claim: Claim) -> tuple[str, ...]:
     if claim.parts:
         order = claim.parts if claim.description["kind"] == Stacked.kind else reversed(claim.parts)
         return joined([_granted_of(part) for part in order])
+    if claim.description["kind"] == NetworkFunction.kind:
+        return NetworkFunction.granted(claim.description.get("assumptions", []))
     return Traced.granted(claim.description["name"])
 
 

@@ -18,7 +18,6 @@ from .evaluations import Cache, Sampling
 from .expression import Expression
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
-from .relu_networks import read_network
 from .samples import Samples, SamplesTarget
 
 SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget)}
@@ -53,9 +52,6 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, sampl
         return target
     if isinstance(target, Family):
         return target.on(domain)
-    network = read_network(target, domain)
-    if network is not None:
-        return network
     if is_sympy(target):
         target, names = sympy_formula(target, domain.names)
         domain = domain if domain.names is not None or len(names) != domain.size else domain.renamed(names)

@@ -7,7 +7,8 @@ act on forms. A head whose bank reads one feature u is matched with the unit who
 - in deployed arithmetic, `u = z + c + δ` with |δ| <= e known, z the exact argument, within [low, high];
 - branch and bound in one variable, on the very weights of the head, gives `|head(u) - φ(u - c)| <= ε` on
   [low - e, high + e], and its rounding error ρ; where φ is not defined beyond low or high, `φ(clip(u - c))` is taken;
-- so the head is within `ε + ρ + ω(e)` of the atom, ω the modulus of continuity of φ.
+- so the head is within `ε + ρ + ω(e)` of the atom, ω the modulus of continuity of φ. Heads of one layer that have the
+  same weights and function are proved once, for the largest e among them.
 
 Here `e = a + r + i`: what the argument is off in real arithmetic, by rounding, and by the input. ω need not be additive
 (for a square root `ω(r) > ω(a + r + i) - ω(a + i)`), so the parts are counted in an order in which each holds where the
@@ -90,21 +91,22 @@ class Stored:
         if len(units) != len(premise) or not ((premise >= 0) & (premise < len(proof.premises))).all():
             raise refuse_proof(NAME, "must name a unit and a premise for each head", (units.tolist(), premise.tolist()))
         self.premises, self.check = proof.premises, check
-        self.choices, self.premise = iter(zip(units.tolist(), premise.tolist(), strict=True)), -1
+        self.units, self.order = iter(units.tolist()), iter(premise.tolist())
         self.checked = dict[Any, Known]()
 
     def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
         """The next choice."""
-        unit, self.premise = next(self.choices, (-1, -1))
+        unit = next(self.units, -1)
         if not 0 <= unit < len(circuit.units):
             raise refuse_proof(NAME, f"must name a unit from 0 to {len(circuit.units) - 1} for each head", unit)
         return unit
 
     def known(self, bank: Network, unit: int, claim: OneVariable) -> Known:
         """What the premise proves of this very bank on this very range."""
-        key = (self.premise, claim.function, float(claim.domain.lo[0]), float(claim.domain.hi[0]), *stored(bank))
+        premise = next(self.order)
+        key = (premise, claim.function, float(claim.domain.lo[0]), float(claim.domain.hi[0]), *stored(bank))
         if key not in self.checked:
-            conclusion = self.check(self.premises[self.premise], Claim.inner(claim, bank))
+            conclusion = self.check(self.premises[premise], Claim.inner(claim, bank))
             self.checked[key] = Known(conclusion.parts["construction"], conclusion.parts["rounding"])
         return self.checked[key]
 
@@ -139,7 +141,11 @@ class _Walk:
         """A layer whose heads read one feature each of a single token."""
         if len(state.error) != 1 or layer.value.shape[2] != 1:
             raise Unanswerable
-        heads = [self.head(layer, number, state) for number in range(layer.heads)]
+        asked = [self.argument(layer, number, state) for number in range(layer.heads)]
+        reach = dict[Any, float]()  # one range for all heads of one bank and function: one premise for them
+        for each in asked:
+            reach[each.bank_key] = max(reach.get(each.bank_key, 0.0), each.total)
+        heads = [self.head(each, reach[each.bank_key]) for each in asked]
         forms = Forms.join([form[None] for form, _ in heads])  # (H,)
         error = np.stack([error for _, error in heads])  # (H, 2)
         output = layer.output[:, 0, :]  # (H, o)
@@ -155,8 +161,8 @@ class _Walk:
             result = Forms(np.where(kept[:, None], before.coefficients, total.coefficients), slack, total.frame)
         return State(Forms(result.coefficients[None], result.slack[None], result.frame), error[None])
 
-    def head(self, layer: Attention, number: int, state: State) -> tuple[Forms, Floats]:
-        """What a head returns: an atom with its slack, and the errors by the input and by rounding (2,)."""
+    def argument(self, layer: Attention, number: int, state: State) -> _Argument:
+        """What a head reads, and which unit it computes."""
         self.deadline.check("the proof")
         asked = np.flatnonzero((layer.query[number] != 0).any(axis=1))
         if len(asked) != 1:
@@ -169,15 +175,41 @@ class _Walk:
         total = rounded_up(float(apart + off.sum()), 2)
         if not np.isfinite(total):
             raise Unanswerable
-        known = self.guide.known(bank, unit, range_claim(self.circuit.units[unit], shift, total))
+        own = self.circuit.units[unit]
+        key = (own.function, own.low, own.high, shift, *stored(bank))
+        return _Argument(unit, bank, off, shift, apart, total, key)
+
+    def head(self, read: _Argument, reach: float) -> tuple[Forms, Floats]:
+        """What a head returns: an atom with its slack, and the errors by the input and by rounding (2,).
+
+        The premise is about arguments that are off by up to `reach`, at least by as much as this one is.
+        """
+        self.deadline.check("the proof")
+        unit = self.circuit.units[read.unit]
+        known = self.guide.known(read.bank, read.unit, range_claim(unit, read.shift, reach))
         exact, rounded, deployed = (
-            self.circuit.units[unit].modulus(distance)
-            for distance in (apart, rounded_up(apart + float(off[OWN]), 1), total)
+            unit.modulus(distance)
+            for distance in (read.apart, rounded_up(read.apart + float(read.off[OWN]), 1), read.total)
         )
-        atom = np.eye(1, len(self.circuit.frame.lo), 1 + self.circuit.inputs + unit)[0]
+        atom = np.eye(1, len(self.circuit.frame.lo), 1 + self.circuit.inputs + read.unit)[0]
         value = Forms(atom, np.array(rounded_up(known.distance + exact, 1)), self.circuit.frame)
         own = max(rounded - exact, 0.0)
         return value, rounded_up(np.array([max(deployed - exact - own, 0.0), own + known.rounding]), 4)
+
+
+@dataclass(frozen=True, eq=False)
+class _Argument:
+    """What one head reads."""
+
+    unit: int
+    bank: Network
+    off: Floats  # (2,), by the input and by rounding
+    shift: float
+    apart: float
+    total: float
+    """How far the argument is off, all in all."""
+    bank_key: Any
+    """Equal for heads of one bank that compute one function of one feature."""
 
 
 def argument_of(circuit: Circuit, unit: int, form: Forms) -> tuple[float, float]:

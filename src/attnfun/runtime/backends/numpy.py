@@ -113,8 +113,8 @@ def _(layer: Affine, X: Array, weights: dict[str, Array]) -> Array:
 def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
     some = weights.get("querying")
     querying = X if some is None or len(some) == X.shape[1] else X[:, some]  # (b, a, d)
-    queries = _by_head(querying, weights["query"], weights["query_bias"])  # (b, a, H, k)
-    data = [_by_head(X, weights[name], weights[f"{name}_bias"]) for name in ("key", "value") if layer.attends_data]
+    queries = by_head(querying, weights["query"], weights["query_bias"])  # (b, a, H, k)
+    data = [by_head(X, weights[name], weights[f"{name}_bias"]) for name in ("key", "value") if layer.attends_data]
     mixed = list[Array]()
     for head in range(layer.heads):
         q = queries[:, :, head]  # (b, a, k)
@@ -145,7 +145,7 @@ def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
     return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
 
 
-def _by_head(X: Array, weight: Array, bias: Array) -> Array:
+def by_head(X: Array, weight: Array, bias: Array) -> Array:
     """`X weight + bias` for all heads at once, each sum as if alone; (b, n, d), (H, d, k), (H, k) -> (b, n, H, k)."""
     heads, features, width = weight.shape
     flat = project(X, weight.transpose(1, 0, 2).reshape(features, heads * width), bias.ravel())

@@ -108,6 +108,8 @@ class Data:
 
     def scores(self, graph: Graph, queries: str) -> str:
         """Scores of queries (H, B*n, k), (H, B*n, n)."""
+        if self.count == 1 and self.layer.query.shape[2] == 1:
+            return graph.node("Mul", queries, self.keys)
         heads, length, size = self.layer.heads, self.count, self.layer.query.shape[2]
         querying = graph.reshape(queries, heads, -1, length, 1, size)  # (H, B, n, 1, k)
         keys = graph.reshape(self.keys, heads, -1, 1, length, size)  # (H, B, 1, n, k)
@@ -117,6 +119,8 @@ class Data:
 
     def average(self, graph: Graph, weights: str) -> str:
         """The data tokens' share in the weighted average, (H, B*n, n) -> (H, B*n, v)."""
+        if self.count == 1:  # a token that sees itself: products of numbers, not of matrices
+            return graph.node("Mul", weights, self.values)
         heads, length, size = self.layer.heads, self.count, self.layer.value.shape[2]
         by_point = graph.reshape(weights, heads, -1, length, length)  # (H, B, n, n)
         values = graph.reshape(self.values, heads, -1, length, size)  # (H, B, n, v)

@@ -30,6 +30,8 @@ Floats = npt.NDArray[np.float64]
 
 BLOCK = 2**16
 """Numbers in the largest temporary array."""
+SHORT = 8
+"""Memory tokens of a layer whose heads are computed at once."""
 LEAST_SHARE = 2**13
 """Sequences that are worth a thread of their own."""
 
@@ -106,6 +108,8 @@ def attended(step: Step, X: Array) -> Array:
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101 - only attention has banks
     every = len(querying) == X.shape[1]
     out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
+    if X.shape[1] == 1 and isinstance(layer, Attention) and layer.attends_data and len(layer.memory) <= SHORT:
+        return _of_one_token(layer, weights, X)
     for group in step.query_groups:
         members, head = slice(None) if len(group.querying) == X.shape[1] else group.querying, group.head
         q = plain.project(X[:, members], weights["query"][head], weights["query_bias"][head])  # (b, a, k)
@@ -118,6 +122,23 @@ def attended(step: Step, X: Array) -> Array:
     if layer.residual:
         out[:, where] += X[:, where]
     return out
+
+
+def _of_one_token(layer: Attention, weights: dict[str, Array], X: Array) -> Array:
+    """A layer in which one token sees itself and a few memory tokens, all heads at once; (b, 1, d) -> (b, 1, o)."""
+    q, k, v = (plain.by_head(X, weights[name], weights[f"{name}_bias"])[:, 0] for name in ("query", "key", "value"))
+    keys = [k, *weights["keys"].transpose(1, 0, 2)[:, None]]  # (b, H, k), then (1, H, k) for each memory token
+    values = [v, *weights["values"].transpose(1, 0, 2)[:, None]]  # (b, H, v), then (1, H, v)
+    scores = [plain.score(q, key[:, :, None])[..., 0] for key in keys]  # (b, H) each
+    top = np.maximum.reduce(scores)
+    shares = [np.exp(score - top) for score in scores]
+    whole = sum(shares[1:], shares[0])
+    mean = sum(
+        ((share / whole)[..., None] * value for share, value in zip(shares, values, strict=True)), np.zeros_like(v)
+    )
+    flat = weights["output"].reshape(-1, layer.width_out)  # (H v, o)
+    out = plain.project(mean.reshape(len(X), 1, -1), flat, weights["output_bias"])
+    return out + X if layer.residual else out
 
 
 def _with_data(found: Moments, q: Array, X: Array, weights: dict[str, Array], head: int) -> Array:

@@ -1,7 +1,7 @@
-"""From a graph of affine maps and rectifiers to stages: what readers of PyTorch, scikit-learn and ONNX share.
+"""Affine maps and rectifiers, put in order as stages of a piecewise-linear target.
 
 Nothing is multiplied out: the stages are the given network in real arithmetic, with its very weights. Values that are
-needed later travel along as units that are not clipped. Nodes are never changed once they are there: what can be done
+needed later travel along as units that are not clipped. Steps are never changed once they are there: what can be done
 in one stage is found out when all their users are known.
 """
 
@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import InputError
-from .base import Floats
-from .piecewise import Stage
+from ..targets.piecewise import Stage
+from .graph import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class Step:
     """An operation on earlier values: an affine map of one or two, then a clip or a leak if any."""
 
     sources: tuple[int, ...]
@@ -36,53 +36,57 @@ class Node:
         return self.low == -np.inf and self.high == np.inf and self.leak is None
 
 
-class Graph:
+class Stages:
     """Collects operations; value 0 is the input, and every operation returns the number of a new value."""
 
     def __init__(self, size: int) -> None:
-        self.widths, self.nodes = [size], list[Node]()
+        self.widths, self.nodes = [size], list[Step]()
 
     def linear(self, source: int, weight: Floats, bias: Floats) -> int:
         """`h weight + bias`."""
         if weight.shape[0] != self.widths[source]:
             raise InputError(f"a linear layer must have {self.widths[source]} inputs here", got=weight.shape[0])
-        return self._add(Node((source,), (weight,), bias))
+        return self._add(Step((source,), (weight,), bias))
 
     def shift(self, source: int, bias: Floats) -> int:
         """`h + bias`."""
         width = self.widths[source]
         shift = np.array(np.broadcast_to(bias, (width,)), dtype=np.float64)
-        return self._add(Node((source,), (np.eye(width),), shift, unweighted=True))
+        return self._add(Step((source,), (np.eye(width),), shift, unweighted=True))
 
     def scale(self, source: int, factors: Floats) -> int:
         """`h * factors`, feature by feature."""
         width = self.widths[source]
-        return self._add(Node((source,), (np.diag(np.broadcast_to(factors, (width,))),), np.zeros(width)))
+        return self._add(Step((source,), (np.diag(np.broadcast_to(factors, (width,))),), np.zeros(width)))
 
     def clip(self, source: int, low: float, high: float) -> int:
         """`clip(h, low, high)`."""
         width = self.widths[source]
-        return self._add(Node((source,), (np.eye(width),), np.zeros(width), low, high, unweighted=True))
+        return self._add(Step((source,), (np.eye(width),), np.zeros(width), low, high, unweighted=True))
 
     def leaky(self, source: int, slope: float) -> int:
         """`max(0, h) - slope max(0, -h)`."""
         width = self.widths[source]
-        return self._add(Node((source,), (np.eye(width),), np.zeros(width), leak=slope, unweighted=True))
+        return self._add(Step((source,), (np.eye(width),), np.zeros(width), leak=slope, unweighted=True))
 
     def add(self, first: int, second: int) -> int:
         """The sum of two values of one width."""
         width = self.widths[first]
         if self.widths[second] != width:
             raise InputError("values that are added must have one width", got=(width, self.widths[second]))
-        return self._add(Node((first, second), (np.eye(width), np.eye(width)), np.zeros(width)))
+        return self._add(Step((first, second), (np.eye(width), np.eye(width)), np.zeros(width)))
 
-    def _add(self, node: Node) -> int:
+    def combine(self, sources: list[int], weights: list[Floats], bias: Floats) -> int:
+        """`Σ h_k weights_k + bias`, weights (d_k, m); no value occurs twice."""
+        return self._add(Step(tuple(sources), tuple(weights), bias))
+
+    def _add(self, node: Step) -> int:
         self.nodes.append(node)
         self.widths.append(len(node.bias))
         return len(self.nodes)
 
     def stages(self, output: int) -> list[Stage]:
-        """The graph in layers, up to one value; at least one stage."""
+        """The operations in layers, up to one value; at least one stage."""
         if output == 0:
             return [Stage.affine(np.eye(self.widths[0]), np.zeros(self.widths[0]))]
         stages, held = [], {0: slice(0, self.widths[0])}
@@ -104,7 +108,7 @@ class Graph:
                 start += self.widths[value]
         return stages
 
-    def _joined(self, output: int) -> list[Node]:
+    def _joined(self, output: int) -> list[Step]:
         """The nodes up to the output; an affine map that only a shift, a clip or a leak reads is done with it."""
         nodes, users = self.nodes[:output], _users(self.nodes[:output], output)
         for number, node in enumerate(nodes, 1):
@@ -120,7 +124,7 @@ class Graph:
         return nodes
 
 
-def _users(nodes: list[Node], output: int) -> list[list[int]]:
+def _users(nodes: list[Step], output: int) -> list[list[int]]:
     """By value, the operations that the output needs and that read it."""
     needed, users = {output}, [list[int]() for _ in range(len(nodes) + 1)]
     for number in reversed(range(1, len(nodes) + 1)):
@@ -131,7 +135,7 @@ def _users(nodes: list[Node], output: int) -> list[list[int]]:
     return users
 
 
-def _stages(node: Node, weight: Floats, kept: list[Floats]) -> list[Stage]:
+def _stages(node: Step, weight: Floats, kept: list[Floats]) -> list[Stage]:
     """One operation as stages, values that are kept in front."""
     bias = node.bias
     carry = np.hstack(kept) if kept else np.zeros((len(weight), 0))  # (d, c)

@@ -1,0 +1,196 @@
+"""Fitted scikit-learn estimators: multi-layer perceptrons, linear models, kernel ridge, and pipelines of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arguments import on_one_line
+from ..domains.box import Box
+from ..errors import InputError
+from .graph import Floats
+from .writer import Reading, Value, Writer, unsupported
+
+
+def is_sklearn(model: object) -> bool:
+    """Is it an estimator of scikit-learn, or of a class made from one?"""
+    origins = {kind.__module__.split(".")[0] + "." + kind.__name__ for kind in type(model).__mro__}
+    return "sklearn.BaseEstimator" in origins
+
+
+def read_sklearn(model: Any, domain: Box) -> Reading:
+    """The graph of an estimator; of classifiers, the values before the last activation, their logits."""
+    write = Writer(domain.shape or (1,), (1, domain.size))
+    name = on_one_line(type(model).__name__)
+    value = write.input
+    *transformers, final = _steps(model)
+    for step in transformers:
+        value = _apply(TRANSFORMERS, step, write, value)
+    value = _apply(ESTIMATORS, final, write, value)
+    last = _activation(final)
+    single = last == "identity" and _is_single(model, domain)
+    graph = write.graph(write.reshape(value, (1,)) if single else value)
+
+    def run(rows: Floats) -> Floats:
+        return _RUN[last](model, rows).reshape(len(rows), -1)
+
+    return Reading(graph, name, run, np.dtype(np.float64), (), "" if last == "identity" else last)
+
+
+def _steps(model: Any) -> list[Any]:
+    """The estimators of a pipeline in order, or the one there is."""
+    if not hasattr(model, "steps"):
+        return [model]
+    return [part for _, step in model.steps for part in _steps(step) if not isinstance(part, str) and part is not None]
+
+
+def _apply(table: dict[str, Callable[[Writer, Value, Any], Value]], step: Any, write: Writer, value: Value) -> Value:
+    """One estimator, by its class or one that it was made from."""
+    names = [kind.__name__ for kind in type(step).__mro__ if kind.__module__.split(".")[0] == "sklearn"]
+    for name in names:
+        if name in table:
+            write.name = on_one_line(type(step).__name__)
+            if not any(attribute.endswith("_") and not attribute.startswith("_") for attribute in vars(step)):
+                raise InputError("the scikit-learn estimator must have been fitted", got=repr(step))
+            features = getattr(step, "n_features_in_", write.shape(value)[1])
+            if features != write.shape(value)[1]:
+                raise InputError(
+                    f"{write.name} must have {write.shape(value)[1]} inputs, as many as it is given here",
+                    got=features,
+                    remedy=f"Give a domain= of {features} variables.",
+                )
+            return table[name](write, value, step)
+    raise unsupported(type(step).__name__, [*TRANSFORMERS, *ESTIMATORS])
+
+
+def _activation(final: Any) -> str:
+    """What the estimator does to the values of the graph when it predicts."""
+    if hasattr(final, "out_activation_"):
+        if final.out_activation_ not in ("identity", "logistic", "softmax"):
+            raise unsupported(f"out_activation_={final.out_activation_!r}", ["identity", "logistic", "softmax"])
+        return {"logistic": "sigmoid"}.get(final.out_activation_, final.out_activation_)
+    if hasattr(final, "classes_") and hasattr(final, "predict_proba"):
+        return "sigmoid" if len(final.classes_) == 2 else "softmax"
+    return "margin" if hasattr(final, "classes_") else "identity"
+
+
+def _is_single(model: Any, domain: Box) -> bool:
+    """Does it predict one number a point, without an axis for it?"""
+    return model.predict(domain.sample(1, np.random.default_rng(0))).ndim == 1
+
+
+def _probabilities(model: Any, rows: Floats) -> Floats:
+    found = model.predict_proba(rows)
+    final = _steps(model)[-1]
+    return found[:, -1:] if getattr(final, "n_outputs_", 1) == 1 and found.shape[1] == 2 else found
+
+
+_RUN: dict[str, Callable[[Any, Floats], Floats]] = {
+    "identity": lambda model, rows: model.predict(rows),
+    "sigmoid": _probabilities,
+    "softmax": lambda model, rows: model.predict_proba(rows),
+    "margin": lambda model, rows: model.decision_function(rows),
+}
+"""What an estimator says at points, by the activation that it applies to its last values."""
+
+
+# ---------------------------------------------------------------- estimators
+
+
+def _perceptron(write: Writer, value: Value, model: Any) -> Value:
+    activations = {"identity": None, "relu": "relu", "tanh": "tanh", "logistic": "sigmoid"}
+    if model.activation not in activations:
+        raise unsupported(f"activation={model.activation!r}", [*activations])
+    own, name = activations[model.activation], write.name
+    for number, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
+        write.name = f"layer {number} of {name}"
+        value = write.linear(value, np.asarray(weight, dtype=np.float64), np.asarray(bias, dtype=np.float64))
+        if number < len(model.coefs_) - 1 and own is not None:
+            value = write.apply(own, value)
+    return value
+
+
+def _linear(write: Writer, value: Value, model: Any) -> Value:
+    weight = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+    return write.linear(value, weight.T, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64)))
+
+
+def _logistic(write: Writer, value: Value, model: Any) -> Value:
+    return _linear(write, value, model)
+
+
+def _kernel_ridge(write: Writer, value: Value, model: Any) -> Value:
+    """`Σ_i a_i k(x, x_i)` with the kernel `exp(-γ |x - x_i|²)` or `x·x_i`."""
+    points = np.asarray(model.X_fit_, dtype=np.float64)  # (n, D)
+    weights = np.asarray(model.dual_coef_, dtype=np.float64).reshape(len(points), -1)  # (n, m)
+    if model.kernel == "linear":
+        return write.linear(write.linear(value, points.T), weights)
+    if model.kernel != "rbf":
+        raise unsupported(f"kernel={model.kernel!r} of {write.name}", ["linear", "rbf"])
+    apart = write.apply("square", write.subtract(write.reshape(value, (1, 1, -1)), points))  # (1, n, D)
+    squares = write.reduce("sum", apart, [2], keep=False)  # (1, n)
+    if model.gamma is None:  # one over the number of variables
+        exponents = write.divide(write.multiply(squares, np.array(-1.0)), np.array(float(points.shape[1])))
+    else:
+        exponents = write.multiply(squares, np.array(-float(model.gamma)))
+    return write.linear(write.apply("exp", exponents), weights)
+
+
+def _standard(write: Writer, value: Value, step: Any) -> Value:
+    value = write.subtract(value, step.mean_) if step.with_mean else value
+    return write.divide(value, step.scale_) if step.with_std else value
+
+
+def _min_max(write: Writer, value: Value, step: Any) -> Value:
+    value = write.add(write.multiply(value, step.scale_), step.min_)
+    return (
+        write.apply("clip", value, low=float(step.feature_range[0]), high=float(step.feature_range[1]))
+        if step.clip
+        else value
+    )
+
+
+def _robust(write: Writer, value: Value, step: Any) -> Value:
+    value = write.subtract(value, step.center_) if step.with_centering else value
+    return write.divide(value, step.scale_) if step.with_scaling else value
+
+
+def _principal(write: Writer, value: Value, step: Any) -> Value:
+    value = write.linear(write.subtract(value, step.mean_), step.components_.T)
+    if not step.whiten:
+        return value
+    return write.divide(value, write.apply("sqrt", np.asarray(step.explained_variance_)[None]))
+
+
+def _polynomial(write: Writer, value: Value, step: Any) -> Value:
+    """Products of powers of the variables, one a row of `powers_`."""
+    columns = []
+    for powers in step.powers_:  # (D,)
+        product: Value | None = None
+        for axis in np.flatnonzero(powers):
+            factor = write.power(write.gather(value, 1, np.array([axis])), float(powers[axis]))
+            product = factor if product is None else write.multiply(product, factor)
+        columns.append(np.ones((1, 1)) if product is None else product)
+    return write.concat(columns, 1)
+
+
+TRANSFORMERS: dict[str, Callable[[Writer, Value, Any], Value]] = {
+    "StandardScaler": _standard,
+    "MinMaxScaler": _min_max,
+    "MaxAbsScaler": lambda write, value, step: write.divide(value, step.scale_),
+    "RobustScaler": _robust,
+    "PCA": _principal,
+    "PolynomialFeatures": _polynomial,
+}
+"""Steps of a pipeline before the last one, by their classes."""
+ESTIMATORS: dict[str, Callable[[Writer, Value, Any], Value]] = {
+    "BaseMultilayerPerceptron": _perceptron,
+    "LogisticRegression": _logistic,
+    "LinearClassifierMixin": _linear,
+    "LinearModel": _linear,
+    "LinearSVR": _linear,
+    "KernelRidge": _kernel_ridge,
+}
+"""Last steps, by their classes."""
