@@ -253,6 +253,17 @@ def test_traced_targets_are_carried_to_workers():
     assert again.program == target.program
 
 
+def test_settings_that_are_not_read_are_refused():
+    for function in (
+        lambda p: np.max(p, axis=-1, initial=0.9),
+        lambda p: np.sum(p, axis=-1, where=np.array([True, False])),
+        lambda p: p.mean(axis=-1, dtype=np.float32),
+        lambda p: np.add(p[..., 0], p[..., 1], where=np.array([False])),
+    ):
+        with pytest.raises(Untraceable):
+            traced(function, (2,), "f")
+
+
 def test_symbols_do_not_pass_for_numbers():
     for function in (lambda p: p == 0, lambda p: np.isnan(p), lambda p: p.astype(int), lambda p: np.exp(1j * p).real):
         with pytest.raises(Untraceable):
