@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from attnfun.domain import read_box
 
 import attnfun as af
 from attnfun.cli import as_options
 from attnfun.compiler import Request, _missed, _rounding
+from attnfun.domains import read_box
 from attnfun.errors import InputError, ToleranceNotMet
 from attnfun.experiments import named
 from attnfun.proofs import Effort, Progress
