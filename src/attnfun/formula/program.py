@@ -134,7 +134,7 @@ class Program:
                     )
                 if alike:
                     with np.errstate(over="ignore", invalid="ignore"):
-                        off = rounded_up(count * (ULP * size + SMALLEST), 4)
+                        off: Any = rounded_up(np.asarray(count * (ULP * size + SMALLEST)), 4)
                         step = Interval(below(step.lo - off), above(step.hi + off), step.defined)
             steps.append(step)
             sizes.append(size)

@@ -271,16 +271,20 @@ class Symbols(np.ndarray):
         """The largest less the smallest."""
         return self.max(axis, keepdims=keepdims) - self.min(axis, keepdims=keepdims)
 
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    def var(  # type: ignore[override]
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, **more: Any
+    ) -> Any:
         """Variance along axes."""
-        _refuse_settings("var", dtype=dtype, out=out)
+        _refuse_settings("var", dtype=dtype, out=out, **more)
         apart = (self - self.mean(axis, keepdims=True)) ** 2
         total = fold("+", apart, axis, keepdims)
         return total / float(self.size // max(np.size(total), 1) - ddof)
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    def std(  # type: ignore[override]
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, **more: Any
+    ) -> Any:
         """Standard deviation along axes."""
-        return np.sqrt(self.var(axis, dtype, out, ddof, keepdims))
+        return np.sqrt(self.var(axis, dtype, out, ddof, keepdims, **more))
 
     def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
         """Are all true along axes?"""
