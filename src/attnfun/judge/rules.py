@@ -3,6 +3,7 @@
 A stored cover is used where the proof has one; its leaves are cut further where the judge's enclosures are coarser.
 Networks that compute maxima need no boxes (`structure.py`). Where there is neither, the judge cuts boxes itself,
 `SEARCHED` at most. The number of boxes decides, never a clock; floats are hints, which move a bound in its last digits.
+A caller may allow fewer boxes, or stop the judge between two of them: then there is no verdict.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from flint import arb
 
 from . import formula, rounding
 from .covers import Bound, Box, Leaf, leaves, settle
-from .errors import NotCovered, Unreadable
+from .errors import NotCovered, Stopped, Unreadable
 from .files import Claim, Floats, Proof
 from .formats import FORMATS, rounded
+from .limits import Limits
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
@@ -61,7 +63,7 @@ class Verdict:
     declared: tuple[str, ...] = ()
     """What the certificate takes for granted, and the judge with it."""
     covered: bool = True
-    """Does the judge know what the claim is about?"""
+    """Did the judge come to an end, and does it know what the claim is about?"""
 
     def __str__(self) -> str:
         what = "error" if isinf(self.norm) else f"L_{self.norm:g} norm of the error"
@@ -72,17 +74,19 @@ class Verdict:
         return "\n".join([*lines, *(f"taken for granted: {line}" for line in self.declared)])
 
 
-def judge(claim: Claim) -> Verdict:
-    """Check a claim."""
+def judge(claim: Claim, limits: Limits | None = None) -> Verdict:
+    """Check a claim, without limits unless some are given."""
     declared = () if claim.status == "proved" else claim.declared
     if claim.target.get("kind") == "traced" and "formula" in claim.target:
         declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
     with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
             _refuse_estimates(claim)
-            bound, boxes = _Judge(claim).bound()
+            bound, boxes = _Judge(claim, limits or Limits()).bound()
         except NotCovered as reason:
             return Verdict(False, claim.bound, inf, claim.norm, 0, f"not covered yet: {reason}", covered=False)
+        except Stopped as reason:
+            return Verdict(False, claim.bound, inf, claim.norm, 0, str(reason), covered=False)
         judged = nextafter(float(up(bound)), inf)
         if bound <= claim.bound:
             return Verdict(True, claim.bound, judged, claim.norm, boxes, "", declared)
@@ -101,8 +105,8 @@ def _refuse_estimates(claim: Claim) -> None:
 class _Judge:
     """Bounds the error of one claim on boxes."""
 
-    def __init__(self, claim: Claim, *, rounds_input: bool = True) -> None:
-        self.claim, self.domain, self.rounds_input = claim, claim.domain, rounds_input
+    def __init__(self, claim: Claim, limits: Limits, *, rounds_input: bool = True) -> None:
+        self.claim, self.domain, self.limits, self.rounds_input = claim, claim.domain, limits, rounds_input
         self.target, self.network = target_of(claim), Evaluator(claim.network)
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
@@ -172,13 +176,14 @@ class _Judge:
 
     def _structured(self, _proof: Proof, _enough: float) -> tuple[arb, int]:
         """Forms on the whole domain [T 11.3]."""
-        return bound_by_structure(self.claim, self._hull()), 0
+        return bound_by_structure(self.claim, self._hull(), self.limits), 0
 
     def _between_planes(self, proof: Proof, enough: float) -> tuple[arb, int]:
         """The distance of the target from maxima of planes, on a cover [T 11.6]."""
-        planes = Planes(self.claim.network, self._hull())
+        planes = Planes(self.claim.network, self._hull(), self.limits)
 
         def on(leaf: Leaf) -> tuple[arb, Focus]:
+            self.limits.box()
             variables = leaf.box.variables(self.spaces[1])
             if self._outside(leaf.box, variables):
                 return ZERO, leaf.focus
@@ -192,8 +197,8 @@ class _Judge:
         """A claim in one variable, and how far that is from what it should be [T 11.5]."""
         if len(proof.premises) != 1:
             raise Unreadable("the rule 'one feature' must have one premise")
-        inner, apart = reduced(self.claim, self._hull(), proof.premises[0])
-        found, boxes = _Judge(inner, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
+        inner, apart = reduced(self.claim, self._hull(), proof.premises[0], self.limits)
+        found, boxes = _Judge(inner, self.limits, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
         return up(found + apart), boxes
 
     def _hull(self) -> Box:
@@ -270,6 +275,7 @@ class _Judge:
         slightly wider box, on which target and network are compared, and the target changes little from x to x'
         [T 10.3].
         """
+        self.limits.box()
         box, space = leaf.box, self.spaces[leaf.series]
         variables = box.variables(space)
         if self._outside(box, variables):

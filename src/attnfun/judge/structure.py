@@ -53,6 +53,7 @@ from .errors import NotCovered
 from .files import Attention, Claim, Network, Softmax
 from .formats import FORMATS
 from .forms import FEW, Form, Unknowns, size
+from .limits import Limits
 from .models import total
 from .network import Evaluator, Head, Map, balls, power_of_two, tokens_read
 from .ranges import ONE, ZERO, Range, down, larger, largest, smaller, up
@@ -69,11 +70,11 @@ MOST_PAIRS = 2**12
 Tokens = list[list[Form]]
 
 
-def bound_by_structure(claim: Claim, box: Box) -> arb:
+def bound_by_structure(claim: Claim, box: Box, limits: Limits) -> arb:
     """A bound on `|target - network|` on a box that holds the domain."""
     unknowns = Unknowns(box.low, box.high)
     target = maxima_of(claim, unknowns)
-    outputs = Follower(claim.network, unknowns).outputs()
+    outputs = Follower(claim.network, unknowns, limits).outputs()
     return largest([(f - g).most for f, g in zip(target, outputs, strict=True)])
 
 
@@ -104,8 +105,8 @@ def maxima_of(claim: Claim, unknowns: Unknowns) -> list[Form]:
 class Follower:
     """Follows the features of one network."""
 
-    def __init__(self, network: Network, unknowns: Unknowns) -> None:
-        self.network, self.unknowns = network, unknowns
+    def __init__(self, network: Network, unknowns: Unknowns, limits: Limits) -> None:
+        self.network, self.unknowns, self.limits = network, unknowns, limits
         self.evaluator, self.format = Evaluator(network), FORMATS[network.dtype]
 
     def inputs(self) -> Tokens:
@@ -161,6 +162,7 @@ class Follower:
                 continue
             averages: list[Form] = []
             for head, pairs in zip(heads, shown, strict=True):
+                self.limits.step()
                 query = self.mapped(head.query, token)
                 keys = [self._key(layer, query, key, values) for key, values in pairs]
                 keys = self._merged(keys)
