@@ -24,7 +24,7 @@ WAVE = ("sin(3*x)", {"x": (-1, 1)})
 def usual(monkeypatch):
     """As many proofs are judged as outside of the tests."""
     monkeypatch.setattr(judging, "LEAVES", 64)
-    monkeypatch.setattr(judging, "BOXES", 128)
+    monkeypatch.setattr(judging, "BOXES", 256)
 
 
 @pytest.fixture(scope="module")

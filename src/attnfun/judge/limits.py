@@ -15,15 +15,18 @@ def _never() -> bool:
 
 @dataclass
 class Limits:
-    """So many boxes, and work until `over` says that time is over; it is asked before each box and each head."""
+    """So many boxes, and work until `over` says that time is over; it is asked before each box and each head.
+
+    A box in D variables counts D times: its Taylor models have more terms.
+    """
 
     boxes: float = inf
     over: Callable[[], bool] = _never
     used: int = 0
 
-    def box(self) -> None:
+    def box(self, variables: int) -> None:
         """Count one more box."""
-        self.used += 1
+        self.used += variables
         if self.used > self.boxes:
             raise Stopped(f"{self.boxes:g} boxes do not settle it")
         self.step()

@@ -17,6 +17,7 @@ import numpy as np
 from flint import arb
 
 from . import formula, rounding
+from .circuits import bound_by_circuit
 from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Stopped, Unreadable
 from .files import Claim, Floats, Proof
@@ -28,7 +29,7 @@ from .one_feature import reduced
 from .planes import Planes
 from .ranges import INFINITE, ZERO, down, larger, largest, precision, size, smaller, up
 from .structure import bound_by_structure
-from .targets import target_of
+from .targets import steps_of, target_of
 
 ORDERS = {1: 10, 2: 6, 3: 3}
 """Degree of the Taylor models in D variables."""
@@ -112,7 +113,7 @@ class _Judge:
         edge = any(line.startswith(EDGE) for line in claim.declared)
         self.format = FORMATS[claim.network.dtype]
         self.rounds = claim.network.dtype != "float64" and claim.target.get("kind") in ("expression", "traced")
-        self.rounds = self.rounds and claim.domain.points is None and claim.domain.condition is None
+        self.rounds = self.rounds and rounds_input and claim.domain.points is None and claim.domain.condition is None
         self.must_be_defined = claim.status == "proved" or not edge
         self.condition = None
         if claim.domain.condition is not None:
@@ -171,6 +172,7 @@ class _Judge:
             "structure": self._structured,
             "planes": self._between_planes,
             "one feature": self._reduced,
+            "circuit": self._stepwise,
         }
         return rules.get(proof.rule, self._searched)(proof, enough)
 
@@ -183,7 +185,7 @@ class _Judge:
         planes = Planes(self.claim.network, self._hull(), self.limits)
 
         def on(leaf: Leaf) -> tuple[arb, Focus]:
-            self.limits.box()
+            self.limits.box(len(leaf.box.low))
             variables = leaf.box.variables(self.spaces[1])
             if self._outside(leaf.box, variables):
                 return ZERO, leaf.focus
@@ -200,6 +202,26 @@ class _Judge:
         inner, apart = reduced(self.claim, self._hull(), proof.premises[0], self.limits)
         found, boxes = _Judge(inner, self.limits, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
         return up(found + apart), boxes
+
+    def _stepwise(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """Heads that compute one function each [T 11.4]; boxes where that does not settle it."""
+        before = self.limits.used
+        try:
+            found, defined = bound_by_circuit(
+                self.claim, proof, self._hull(), steps_of(self.claim), self._of_one_head, self.limits
+            )
+            reason = f"a circuit for which it finds no bound below {float(found):.6g}"
+        except NotCovered as why:
+            found, defined, reason = INFINITE, True, str(why)
+        if found <= enough and (defined or not self.must_be_defined):
+            return found, self.limits.used - before
+        if len(self.domain.low) not in SEARCHED:
+            raise NotCovered(reason)
+        return self._searched(proof, enough)
+
+    def _of_one_head(self, claim: Claim, enough: float) -> arb:
+        found, _ = _Judge(claim, self.limits, rounds_input=False)._largest(claim.proof, enough)
+        return found if found <= enough else INFINITE
 
     def _hull(self) -> Box:
         """A box that holds the domain."""
@@ -275,7 +297,7 @@ class _Judge:
         slightly wider box, on which target and network are compared, and the target changes little from x to x'
         [T 10.3].
         """
-        self.limits.box()
+        self.limits.box(len(leaf.box.low))
         box, space = leaf.box, self.spaces[leaf.series]
         variables = box.variables(space)
         if self._outside(box, variables):

@@ -69,9 +69,13 @@ class Certificate:
     @property
     def headline(self) -> str:
         """The bound with its status, in a few words."""
+        return self._stated + (", and judged independently" if self.judged else "")
+
+    @property
+    def _stated(self) -> str:
+        """What files say of it."""
         relation = "about" if self.status is Status.ESTIMATED else "<="
-        judged = ", and judged independently" if self.judged else ""
-        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}{judged}"
+        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}"
 
     @property
     def _error(self) -> str:
@@ -223,7 +227,7 @@ class Certificate:
     def as_dict(self) -> dict[str, Any]:
         """A self-describing JSON-ready form."""
         return {
-            "statement": f"{self.headline} (of |target(x) - network(x)|, largest over outputs, for "
+            "statement": f"{self._stated} (of |target(x) - network(x)|, largest over outputs, for "
             f"{self.claim.where}, network evaluated in {self.dtype}): {self.meaning}",
             "bound": self.bound,
             "status": self.status.value,

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 LEAVES = 64
 """Leaves of the proofs that are judged as they are issued, at most."""
-BOXES = 2 * LEAVES
-"""Boxes that the judge may take for one: it cuts leaves further where its enclosures are coarser."""
+BOXES = 4 * LEAVES
+"""Boxes in one variable that the judge may take, half as many in two: its enclosures may be coarser."""
 SCORES = 2**13
 """Leaves times memory tokens, and scores between data tokens, at most."""
 ON_REQUEST = 'recheck(engine="arb") judges it'
