@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 
 import attnfun as af
+from attnfun.proofs import judging
 from attnfun.resources.deadline import Deadline
 from cases import BY_CONSTRUCTION, CASES, Case
 from clocks import patient
@@ -48,6 +49,15 @@ def time_limits_are_patient() -> Iterator[None]:
     """Time limits that tests do not set themselves are seconds of computing, many of them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Deadline.after.__func__, "__defaults__", (patient,))  # type: ignore[attr-defined]
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def few_proofs_are_judged() -> Iterator[None]:
+    """The judge is called for the smallest proofs only, unless a test asks for more (`tests/test_judging.py`)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judging, "LEAVES", 4)
+        patch.setattr(judging, "BOXES", 16)
         yield
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from functools import cache
 from math import inf, nan
 
@@ -138,9 +139,12 @@ def description(path):
 
 
 def told(net: af.Compiled):
-    """All that a reader is told about the error, by the network and by its parts."""
-    parts = [certificate.as_dict() for certificate in net.certificate.claim.parts]
-    return json.dumps([net.certificate.as_dict(), parts, str(net.certificate), net.domain.as_dict(), net.output_shape])
+    """All that a reader is told about the error, by the network and by its parts; who judged it is forgotten."""
+    own, *parts = [
+        replace(each, judged=False, not_judged="") for each in (net.certificate, *net.certificate.claim.parts)
+    ]
+    words = [each.as_dict() for each in (own, *parts)]
+    return json.dumps([words, str(own), net.domain.as_dict(), net.output_shape])
 
 
 def weights(net: af.Compiled):

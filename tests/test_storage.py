@@ -30,7 +30,7 @@ def test_outputs_are_bit_identical(case, compiled, tmp_path):
         again = af.load(tmp_path / "f.safetensors")
         points = net.domain.unflatten(net.domain.sample(50, np.random.default_rng(0)))
         assert np.array_equal(net(points), again(points))
-        assert net.certificate.as_dict() == again.certificate.as_dict()
+        assert {**net.certificate.as_dict(), "judged": False} == again.certificate.as_dict()  # files are not believed
         assert net.summary() == again.summary()
 
 

@@ -22,7 +22,7 @@ from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, 
 from .network import Network
 from .network.network import on_each_token
 from .planner import Attempt, Queue
-from .proofs import Certificate, Claim, Effort, Progress, certify
+from .proofs import Certificate, Claim, Effort, Progress, certify, judged
 from .readers import read_network
 from .resources.deadline import TIME_LIMIT, Deadline
 from .resources.memory import Memory
@@ -129,6 +129,8 @@ def compile(
     ProofFailed
         If numbers of the network may overflow in the dtype, so that no bound on its error is possible, or no finite
         bound is found.
+    SoundnessError
+        If a point or the judge contradicts a proof, which is an error of this library.
 
     Examples
     --------
@@ -148,9 +150,10 @@ def compile(
         goal.domain.admit(np.empty((0, goal.domain.size)), request.outside)
         refuse_defects(goal, request.largest_jump)
         try:
-            return for_each_token(construction, goal, request)
+            found = for_each_token(construction, goal, request)
         except Unanswerable:
-            return pursue(candidates(construction, goal), goal, request)
+            found = pursue(candidates(construction, goal), goal, request)
+        return replace(found, certificate=judged(found.certificate, effort.deadline))
 
 
 def pursue(theorems: list[Construction], goal: Target, request: Request) -> Compiled:

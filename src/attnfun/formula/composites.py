@@ -124,6 +124,31 @@ class Composite:
             inner = Composite.of("min", inner, Composite.number(Interval(high)))
         return self.after(inner)
 
+    @property
+    def text(self) -> str:
+        """As a formula in z, constants as midpoints.
+
+        >>> Composite.of("*", Composite.variable(), Composite.of("exp", Composite.variable())).text
+        '(z)*(exp(z))'
+        """
+        texts = list[str]()
+        for step in self.steps:
+            args = [texts[k] for k in step.args]
+            if step.kind == "variable":
+                texts.append("z")
+            elif step.kind == "constant":
+                number = step.value.interval.mid if isinstance(step.value, Identity) else step.value
+                texts.append(repr(float(number)))
+            elif step.kind == "neg":
+                texts.append(f"-({args[0]})")
+            elif step.kind == "*" and args[0] == args[1]:
+                texts.append(f"({args[0]})**2")
+            elif step.kind in ("+", "-", "*", "/", "**"):
+                texts.append(f"({args[0]}){step.kind}({args[1]})")
+            else:
+                texts.append(f"{step.kind}({', '.join(args)})")
+        return texts[-1]
+
     def __call__(self, u: Any) -> Any:
         """On floats (constants as midpoints), intervals or series."""
         return self.run(u)[-1]

@@ -1,9 +1,9 @@
 """The judge: a second reader of certificates that shares nothing with the first.
 
 It has its own readers of files and formulas and its own enclosures, in ball arithmetic (python-flint), and imports
-nothing else of this package. Read the files in this order: `ranges`, `functions`, `models`, `formula`, `formats`,
-`files`, `rounding`, `network`, `targets`, `covers`, `forms`, `structure`, `planes`, `one_feature`, `rules`. What it
-does not cover yet it says.
+nothing else of this package. Read the files in this order: `limits`, `ranges`, `functions`, `models`, `formula`,
+`formats`, `files`, `rounding`, `network`, `targets`, `covers`, `forms`, `structure`, `planes`, `one_feature`,
+`symbols`, `circuits`, `rules`. What it does not cover yet it says.
 
     python -m attnfun.judge FILE        # exit status 0: agreed, 3: not agreed, 2: unreadable
 """
@@ -15,9 +15,10 @@ import os
 from .errors import NotCovered, Unreadable
 from .files import claim_of, read
 from .formula import values_at
+from .limits import Limits
 from .rules import Verdict, judge
 
-__all__ = ["NotCovered", "Unreadable", "Verdict", "claim_of", "judge", "judge_file", "read", "values_at"]
+__all__ = ["Limits", "NotCovered", "Unreadable", "Verdict", "claim_of", "judge", "judge_file", "read", "values_at"]
 
 
 def judge_file(path: str | os.PathLike[str]) -> Verdict:

@@ -7,3 +7,7 @@ class Unreadable(Exception):
 
 class NotCovered(Exception):
     """Something that the judge does not know how to check yet."""
+
+
+class Stopped(Exception):
+    """A limit of the caller was reached before there was a verdict."""

@@ -69,6 +69,8 @@ class Attention:
     memory: Floats  # (M, e)
     attends_data: bool
     residual: bool
+    stock: int = 0
+    """Features of a head of stock attention, if the layer is a part of another one; else they follow from the sizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,7 +340,8 @@ def _layer(plain: Any, weights: dict[str, Floats]) -> Layer:
             }
             arrays = {name: _of(weights, name, count) for name, count in dimensions.items()}
             arrays |= {"output_bias": _of(weights, "output_bias", 1), "memory": _of(weights, "memory", 2)}
-            return Attention(**arrays, attends_data=_flag(plain, "attends_data"), residual=_flag(plain, "residual"))
+            flags = _flag(plain, "attends_data"), _flag(plain, "residual")
+            return Attention(**arrays, attends_data=flags[0], residual=flags[1], stock=0)
         case "factored-attention":
             return _written_out(plain, weights)
         case kind:

@@ -102,7 +102,9 @@ class Maximum:
 class Unknowns:
     """The unknowns of one argument, variables first, and the maxima among them."""
 
-    def __init__(self, low: Floats, high: Floats) -> None:
+    def __init__(self, low: Floats, high: Floats, *, sparing: bool = True) -> None:
+        self.sparing = sparing
+        """May a maximum that is known through another one up to an error do without an unknown of its own?"""
         self.ranges: list[tuple[arb, arb]] = [(ONE, ZERO)]
         """Centre and radius of each."""
         self.named = [0]
@@ -167,7 +169,7 @@ class Unknowns:
             return first
         rough = self._rough(forms)
         ways = [self._through(earlier, forms, rough) for earlier in self._similar(rough)]
-        enough = up(SAME * gap) if target else gap
+        enough = gap if self.sparing and not target else up(SAME * gap)
         if ways and (error := smallest([each for _, each in ways])) <= enough:
             return next(form for form, each in ways if each <= error) + self.error(error)
         new = self.new(Range(ZERO, gap), named=True)

@@ -20,13 +20,14 @@ from .covers import Box
 from .errors import NotCovered
 from .files import Affine, Attention, Claim, Domain, Floats, Network, Proof
 from .forms import Form, Unknowns
+from .limits import Limits
 from .network import balls
 from .ranges import largest, smallest
 from .structure import Follower
 from .targets import stages_of
 
 
-def reduced(claim: Claim, box: Box, proof: Proof) -> tuple[Claim, arb]:
+def reduced(claim: Claim, box: Box, proof: Proof, limits: Limits) -> tuple[Claim, arb]:
     """The claim in one variable, with a proof of it, and `max_i |g_i - z_i|`."""
     stages, layers = stages_of(claim), claim.network.layers
     match layers:
@@ -36,7 +37,7 @@ def reduced(claim: Claim, box: Box, proof: Proof) -> tuple[Claim, arb]:
             raise NotCovered("the rule 'one feature' for other networks or targets")
     weight, bias, low, high = stages[0]
     unknowns = Unknowns(box.low, box.high)
-    follower = Follower(claim.network, unknowns)
+    follower = Follower(claim.network, unknowns, limits)
     tokens = follower.after(0, follower.inputs())
     alike = bool((low == low[0]).all() and (high == high[0]).all()) and low[0] <= high[0]
     if not alike or layer.output.shape[2] != 1 or len(tokens) != claim.outputs:

@@ -21,6 +21,7 @@ from .covers import Box
 from .errors import NotCovered
 from .files import Network
 from .forms import Form, Unknowns
+from .limits import Limits
 from .models import Model, weighted
 from .ranges import ONE, ZERO, Range, larger, largest, size, smaller, up
 from .structure import Follower
@@ -32,9 +33,9 @@ MOST_CHOICES = 2**12
 class Planes:
     """A network that is affine up to maxima of affine functions, on a box that holds the domain."""
 
-    def __init__(self, network: Network, box: Box) -> None:
+    def __init__(self, network: Network, box: Box, limits: Limits) -> None:
         self.unknowns = Unknowns(box.low, box.high)
-        self.outputs = Follower(network, self.unknowns).outputs()
+        self.outputs = Follower(network, self.unknowns, limits).outputs()
         used = {place for output in self.outputs for place in output.terms if place in self.unknowns.maxima}
         self.maxima = {place: self.unknowns.maxima[place].forms for place in sorted(used)}
         if any(place > len(box.low) for forms in self.maxima.values() for form in forms for place in form.terms):

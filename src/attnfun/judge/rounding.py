@@ -112,6 +112,8 @@ def fits(size: arb, format_: Format, *, stored: bool = True) -> bool:
 
 def stock_size(layer: Attention) -> int:
     """Features of one head of stock attention that holds the layer's keys and values: a power of four."""
+    if layer.stock:
+        return layer.stock
     size = 1
     while size < max(layer.key.shape[2], layer.value.shape[2]):
         size *= 4

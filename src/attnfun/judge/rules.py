@@ -3,6 +3,7 @@
 A stored cover is used where the proof has one; its leaves are cut further where the judge's enclosures are coarser.
 Networks that compute maxima need no boxes (`structure.py`). Where there is neither, the judge cuts boxes itself,
 `SEARCHED` at most. The number of boxes decides, never a clock; floats are hints, which move a bound in its last digits.
+A caller may allow fewer boxes, or stop the judge between two of them: then there is no verdict.
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ import numpy as np
 from flint import arb
 
 from . import formula, rounding
+from .circuits import bound_by_circuit
 from .covers import Bound, Box, Leaf, leaves, settle
-from .errors import NotCovered, Unreadable
+from .errors import NotCovered, Stopped, Unreadable
 from .files import Claim, Floats, Proof
 from .formats import FORMATS, rounded
+from .limits import Limits
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
 from .planes import Planes
 from .ranges import INFINITE, ZERO, down, larger, largest, precision, size, smaller, up
 from .structure import bound_by_structure
-from .targets import target_of
+from .targets import steps_of, target_of
 
 ORDERS = {1: 10, 2: 6, 3: 3}
 """Degree of the Taylor models in D variables."""
@@ -61,7 +64,7 @@ class Verdict:
     declared: tuple[str, ...] = ()
     """What the certificate takes for granted, and the judge with it."""
     covered: bool = True
-    """Does the judge know what the claim is about?"""
+    """Did the judge come to an end, and does it know what the claim is about?"""
 
     def __str__(self) -> str:
         what = "error" if isinf(self.norm) else f"L_{self.norm:g} norm of the error"
@@ -72,17 +75,19 @@ class Verdict:
         return "\n".join([*lines, *(f"taken for granted: {line}" for line in self.declared)])
 
 
-def judge(claim: Claim) -> Verdict:
-    """Check a claim."""
+def judge(claim: Claim, limits: Limits | None = None) -> Verdict:
+    """Check a claim, without limits unless some are given."""
     declared = () if claim.status == "proved" else claim.declared
     if claim.target.get("kind") == "traced" and "formula" in claim.target:
         declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
     with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
             _refuse_estimates(claim)
-            bound, boxes = _Judge(claim).bound()
+            bound, boxes = _Judge(claim, limits or Limits()).bound()
         except NotCovered as reason:
             return Verdict(False, claim.bound, inf, claim.norm, 0, f"not covered yet: {reason}", covered=False)
+        except Stopped as reason:
+            return Verdict(False, claim.bound, inf, claim.norm, 0, str(reason), covered=False)
         judged = nextafter(float(up(bound)), inf)
         if bound <= claim.bound:
             return Verdict(True, claim.bound, judged, claim.norm, boxes, "", declared)
@@ -101,14 +106,14 @@ def _refuse_estimates(claim: Claim) -> None:
 class _Judge:
     """Bounds the error of one claim on boxes."""
 
-    def __init__(self, claim: Claim, *, rounds_input: bool = True) -> None:
-        self.claim, self.domain, self.rounds_input = claim, claim.domain, rounds_input
+    def __init__(self, claim: Claim, limits: Limits, *, rounds_input: bool = True) -> None:
+        self.claim, self.domain, self.limits, self.rounds_input = claim, claim.domain, limits, rounds_input
         self.target, self.network = target_of(claim), Evaluator(claim.network)
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
         self.format = FORMATS[claim.network.dtype]
         self.rounds = claim.network.dtype != "float64" and claim.target.get("kind") in ("expression", "traced")
-        self.rounds = self.rounds and claim.domain.points is None and claim.domain.condition is None
+        self.rounds = self.rounds and rounds_input and claim.domain.points is None and claim.domain.condition is None
         self.must_be_defined = claim.status == "proved" or not edge
         self.condition = None
         if claim.domain.condition is not None:
@@ -167,18 +172,20 @@ class _Judge:
             "structure": self._structured,
             "planes": self._between_planes,
             "one feature": self._reduced,
+            "circuit": self._stepwise,
         }
         return rules.get(proof.rule, self._searched)(proof, enough)
 
     def _structured(self, _proof: Proof, _enough: float) -> tuple[arb, int]:
         """Forms on the whole domain [T 11.3]."""
-        return bound_by_structure(self.claim, self._hull()), 0
+        return bound_by_structure(self.claim, self._hull(), self.limits), 0
 
     def _between_planes(self, proof: Proof, enough: float) -> tuple[arb, int]:
         """The distance of the target from maxima of planes, on a cover [T 11.6]."""
-        planes = Planes(self.claim.network, self._hull())
+        planes = Planes(self.claim.network, self._hull(), self.limits)
 
         def on(leaf: Leaf) -> tuple[arb, Focus]:
+            self.limits.box(len(leaf.box.low))
             variables = leaf.box.variables(self.spaces[1])
             if self._outside(leaf.box, variables):
                 return ZERO, leaf.focus
@@ -192,9 +199,29 @@ class _Judge:
         """A claim in one variable, and how far that is from what it should be [T 11.5]."""
         if len(proof.premises) != 1:
             raise Unreadable("the rule 'one feature' must have one premise")
-        inner, apart = reduced(self.claim, self._hull(), proof.premises[0])
-        found, boxes = _Judge(inner, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
+        inner, apart = reduced(self.claim, self._hull(), proof.premises[0], self.limits)
+        found, boxes = _Judge(inner, self.limits, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
         return up(found + apart), boxes
+
+    def _stepwise(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """Heads that compute one function each [T 11.4]; boxes where that does not settle it."""
+        before = self.limits.used
+        try:
+            found, defined = bound_by_circuit(
+                self.claim, proof, self._hull(), steps_of(self.claim), self._of_one_head, self.limits
+            )
+            reason = f"a circuit for which it finds no bound below {float(found):.6g}"
+        except NotCovered as why:
+            found, defined, reason = INFINITE, True, str(why)
+        if found <= enough and (defined or not self.must_be_defined):
+            return found, self.limits.used - before
+        if len(self.domain.low) not in SEARCHED:
+            raise NotCovered(reason)
+        return self._searched(proof, enough)
+
+    def _of_one_head(self, claim: Claim, enough: float) -> arb:
+        found, _ = _Judge(claim, self.limits, rounds_input=False)._largest(claim.proof, enough)
+        return found if found <= enough else INFINITE
 
     def _hull(self) -> Box:
         """A box that holds the domain."""
@@ -270,6 +297,7 @@ class _Judge:
         slightly wider box, on which target and network are compared, and the target changes little from x to x'
         [T 10.3].
         """
+        self.limits.box(len(leaf.box.low))
         box, space = leaf.box, self.spaces[leaf.series]
         variables = box.variables(space)
         if self._outside(box, variables):

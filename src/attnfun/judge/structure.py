@@ -53,6 +53,7 @@ from .errors import NotCovered
 from .files import Attention, Claim, Network, Softmax
 from .formats import FORMATS
 from .forms import FEW, Form, Unknowns, size
+from .limits import Limits
 from .models import total
 from .network import Evaluator, Head, Map, balls, power_of_two, tokens_read
 from .ranges import ONE, ZERO, Range, down, larger, largest, smaller, up
@@ -69,11 +70,11 @@ MOST_PAIRS = 2**12
 Tokens = list[list[Form]]
 
 
-def bound_by_structure(claim: Claim, box: Box) -> arb:
+def bound_by_structure(claim: Claim, box: Box, limits: Limits) -> arb:
     """A bound on `|target - network|` on a box that holds the domain."""
     unknowns = Unknowns(box.low, box.high)
     target = maxima_of(claim, unknowns)
-    outputs = Follower(claim.network, unknowns).outputs()
+    outputs = Follower(claim.network, unknowns, limits).outputs()
     return largest([(f - g).most for f, g in zip(target, outputs, strict=True)])
 
 
@@ -104,8 +105,8 @@ def maxima_of(claim: Claim, unknowns: Unknowns) -> list[Form]:
 class Follower:
     """Follows the features of one network."""
 
-    def __init__(self, network: Network, unknowns: Unknowns) -> None:
-        self.network, self.unknowns = network, unknowns
+    def __init__(self, network: Network, unknowns: Unknowns, limits: Limits) -> None:
+        self.network, self.unknowns, self.limits = network, unknowns, limits
         self.evaluator, self.format = Evaluator(network), FORMATS[network.dtype]
 
     def inputs(self) -> Tokens:
@@ -132,7 +133,7 @@ class Follower:
         map_ = self.evaluator.maps[number]
         if isinstance(layer, Attention):
             read = tokens_read(layers[number + 1] if number + 1 < len(layers) else None, len(tokens))
-            return self._attention(layer, self.evaluator.heads[number], map_, tokens, read)
+            return self.attention(layer, self.evaluator.heads[number], map_, tokens, read)
         if layer.left is None:
             return [self.mapped(map_, token) for token in tokens]
         flat, features = self.mapped(map_, list(chain(*tokens))), layer.constant.shape[1]
@@ -147,7 +148,7 @@ class Follower:
             results.append(exact + self.unknowns.error(own))
         return results
 
-    def _attention(self, layer: Attention, heads: list[Head], map_: Map, tokens: Tokens, read: list[bool]) -> Tokens:
+    def attention(self, layer: Attention, heads: list[Head], map_: Map, tokens: Tokens, read: list[bool]) -> Tokens:
         """A layer of heads on the tokens that are read behind it."""
         unknowns, seen = self.unknowns, [[self.unknowns.number(x) for x in balls(row)] for row in layer.memory]
         seen += tokens if layer.attends_data else []
@@ -161,13 +162,19 @@ class Follower:
                 continue
             averages: list[Form] = []
             for head, pairs in zip(heads, shown, strict=True):
+                self.limits.step()
                 query = self.mapped(head.query, token)
                 keys = [self._key(layer, query, key, values) for key, values in pairs]
                 keys = self._merged(keys)
                 averages += [_Column(keys, column, self).average() for column in range(layer.value.shape[2])]
-            row = self.mapped(map_, averages)
-            results.append([self._sum(a, b) for a, b in zip(row, token, strict=True)] if layer.residual else row)
+            results.append(self.with_residual(layer, self.mapped(map_, averages), token))
         return results
+
+    def with_residual(self, layer: Attention, row: list[Form], token: list[Form]) -> list[Form]:
+        """What a layer returns for a token; where it adds nothing, the token stays as it is."""
+        if not layer.residual:
+            return row
+        return [b if not a.terms else self._sum(a, b) for a, b in zip(row, token, strict=True)]
 
     def _key(self, layer: Attention, query: list[Form], key: list[Form], values: list[Form]) -> _Key:
         """A token as a query sees it."""

@@ -32,23 +32,23 @@ def target_of(claim: Claim) -> Target:
     return READERS[kind](claim)
 
 
-def _formula(claim: Claim) -> Target:
-    return _read(claim, claim.target.get("text"), claim.domain.names)
-
-
-def _traced(claim: Claim) -> Target:
-    """A function whose operations were written down as a formula in x0, x1, ..."""
-    if "formula" not in claim.target:
-        raise NotCovered("a target whose definition is not in the file (traced)")
-    return _read(claim, claim.target["formula"], tuple(f"x{k}" for k in range(len(claim.domain.low))))
-
-
-def _read(claim: Claim, text: object, names: tuple[str, ...]) -> Target:
+def steps_of(claim: Claim) -> tuple[list[formula.Step], list[int]]:
+    """A formula, or a function whose operations were written down as a formula in x0, x1, ..."""
+    text, names = claim.target.get("text"), claim.domain.names
+    if claim.target.get("kind") != "expression":
+        text, names = claim.target.get("formula"), tuple(f"x{k}" for k in range(len(claim.domain.low)))
+    if text is None:
+        raise NotCovered(f"a target whose definition is not in the file ({str(claim.target.get('kind'))[:40]})")
     if not isinstance(text, str):
         raise Unreadable("a formula must be a text")
     steps, outputs = formula.read(text, names)
     if len(outputs) != claim.outputs:
         raise Unreadable("the formula must have as many outputs as the network")
+    return steps, outputs
+
+
+def _formula(claim: Claim) -> Target:
+    steps, outputs = steps_of(claim)
     return lambda variables: formula.evaluate(steps, outputs, variables)
 
 
@@ -218,7 +218,7 @@ def _clipped(model: Model, low: float, high: float) -> Model:
 
 READERS: dict[object, Callable[[Claim], Target]] = {
     "expression": _formula,
-    "traced": _traced,
+    "traced": _formula,
     "piecewise linear": _piecewise_linear,
     "truncated linear": _piecewise_linear,
     "max-affine": _max_affine,

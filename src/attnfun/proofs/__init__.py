@@ -3,7 +3,8 @@
 from .certificate import Certificate
 from .certify import Effort, certify, combine
 from .claim import Claim
+from .judging import judged
 from .proof import Proof
 from .provers import Progress
 
-__all__ = ["Certificate", "Claim", "Effort", "Progress", "Proof", "certify", "combine"]
+__all__ = ["Certificate", "Claim", "Effort", "Progress", "Proof", "certify", "combine", "judged"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..arguments import one_of
 from ..arithmetic.directed import about_at_most, restated, sum_error
 from ..errors import InputError, ProofFailed, TimeLimitReached
-from ..judge import NotCovered, Unreadable, Verdict, claim_of, judge
+from ..judge import Limits, NotCovered, Unreadable, Verdict, claim_of, judge
 from ..notebook import html_table
 from ..resources.deadline import TIME_LIMIT, Deadline
 from ..targets import Status
@@ -52,7 +52,9 @@ class Certificate:
     proof: Proof | None = field(default=None, repr=False)
     """Why the bound holds, as data that a rule can check; None for an estimate, or where it was not kept."""
     judged: bool = False
-    """Has the judge agreed? Not in files, which are not believed."""
+    """Has the judge agreed with it here? Files say so too, and are not believed."""
+    not_judged: str = ""
+    """Why the judge has not agreed, in words; nothing if nobody asked it. Not in files."""
 
     @property
     def dtype(self) -> str:
@@ -67,9 +69,13 @@ class Certificate:
     @property
     def headline(self) -> str:
         """The bound with its status, in a few words."""
+        return self._stated + (", and judged independently" if self.judged else "")
+
+    @property
+    def _stated(self) -> str:
+        """What files say of it."""
         relation = "about" if self.status is Status.ESTIMATED else "<="
-        judged = ", and judged independently" if self.judged else ""
-        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}{judged}"
+        return f"{self._error} {relation} {self.bound:.6g} {self.status.value}"
 
     @property
     def _error(self) -> str:
@@ -148,7 +154,10 @@ class Certificate:
 
         claim, effort = self.claim.with_target(target), effort or Effort(Deadline.of(time_limit))
         try:
-            return self._judged(claim, effort) if engine == "arb" else self.again(claim, effort)
+            if engine == "arb":
+                return self._judged(claim, effort)
+            again = self.again(claim, effort)
+            return again if claim is self.claim else replace(again, judged=False, not_judged="")
         except TimeLimitReached as late:
             got = f"no more than this within the time: {late}"
             raise ProofFailed(self._lost, got=got, remedy=f"{late.reason}.") from late
@@ -184,13 +193,16 @@ class Certificate:
             )
         return again
 
-    def verdict(self) -> Verdict:
-        """What the judge says of this certificate: it reads what would be saved, and shares nothing with the proof."""
+    def verdict(self, limits: Limits | None = None) -> Verdict:
+        """What the judge says of this certificate: it reads what would be saved, and shares nothing with the proof.
+
+        It takes the boxes and the time that it needs unless there are limits.
+        """
         from .storage import pack
 
         tensors, description = pack(self)
         try:
-            return judge(claim_of(description, tensors))
+            return judge(claim_of(description, tensors), limits)
         except (NotCovered, Unreadable) as reason:
             return Verdict(False, self.bound, inf, self.norm, 0, str(reason), covered=False)
 
@@ -210,12 +222,12 @@ class Certificate:
                 got=verdict.reason,
                 remedy="The file may have been changed, or the target is another function. If not, please report this.",
             )
-        return replace(again, judged=True)
+        return replace(again, judged=True, not_judged="")
 
     def as_dict(self) -> dict[str, Any]:
         """A self-describing JSON-ready form."""
         return {
-            "statement": f"{self.headline} (of |target(x) - network(x)|, largest over outputs, for "
+            "statement": f"{self._stated} (of |target(x) - network(x)|, largest over outputs, for "
             f"{self.claim.where}, network evaluated in {self.dtype}): {self.meaning}",
             "bound": self.bound,
             "status": self.status.value,
@@ -226,6 +238,7 @@ class Certificate:
             "largest_error_found": self.found,
             "effort": dict(self.effort),
             "seed": self.seed,
+            "judged": self.judged,
         }
 
     def _repr_html_(self) -> str:
@@ -244,4 +257,5 @@ class Certificate:
         ]
         word = "note" if self.status is Status.ESTIMATED else "assumes"
         lines += [f"{word}: {line}" for line in self.assumptions]
-        return "\n".join([*lines, f"note: {self.stopped}"] if self.stopped else lines)
+        lines += [f"note: {self.stopped}"] if self.stopped else []
+        return "\n".join([*lines, f"not judged: {self.not_judged}"] if self.not_judged else lines)

@@ -33,6 +33,8 @@ ALIKE = "one token"
 """The rule for maps that treat every token of a sequence alike [T 11.8]."""
 LEAF = 255
 """The axis of a node that is not cut."""
+FUNCTIONS = "functions"
+"""The data that say what the heads of a circuit compute, a formula in z a line; only the judge reads them."""
 LINE = 80
 """Letters of a list that are shown."""
 DEEPEST = 64
@@ -74,7 +76,7 @@ class Proof:
 
     def _lines(self, indent: str) -> Iterator[str]:
         cover = [f"a cover by {_leaves(self)} boxes"] if "axes" in self.data else []
-        rest = [f"{name} {array.tolist()}" for name, array in self.data.items() if name not in ("axes", "series")]
+        rest = [f"{name} {_shown(name, array)}" for name, array in self.data.items() if name not in ("axes", "series")]
         words = "; ".join(cover + [text if len(text) <= LINE else f"{text[:LINE]}..." for text in rest])
         yield f"{indent}{self.rule}" + (f": {words}" if words else "")
         for premise in self.premises:
@@ -106,6 +108,11 @@ class Proof:
             f"the field {place} must name a rule, its data and its premises, at most {DEEPEST} inside each other",
             got=str(description)[:200],
         )
+
+
+def _shown(name: str, array: Array) -> str:
+    """Data for a person to read: what heads compute is a text."""
+    return ascii(array.tobytes().decode(errors="replace")) if name == FUNCTIONS else str(array.tolist())
 
 
 def _leaves(lemma: Proof) -> int:

@@ -177,6 +177,8 @@ def _domain(given: Fields) -> Box:
         raise FileFormatError("the field domain must describe a domain", got=str(reason)) from None
 
 
+STATED = 'the file says that the judge agreed, which is not believed; recheck(engine="arb") judges it'
+"""What is left of the word of a file."""
 OLDER_EDGE = "the bound holds wherever the formula is defined; that it is defined on the whole domain was not proved"
 """What older files call proved, and what is conditional today."""
 OLDER_PROOF = (
@@ -220,6 +222,7 @@ def _certificate(given: Fields, claim: Claim) -> Certificate:
         effort=counts,
         seed=given.whole("seed"),
         claim=claim,
+        not_judged=STATED if "judged" in given and given.flag("judged") else "",
     )
     if contradiction := certificate.contradiction():
         raise FileFormatError("a certificate must not contradict itself", got=contradiction)

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from ...arithmetic import Interval
 from ...arithmetic.directed import sum_error
 from ...arithmetic.forms import Forms
 from ...formula.circuits import Circuit
-from ...formula.composites import cells
+from ...formula.composites import Composite, cells
 from ...network import Network
 from ...network.reference import run
 from ...resources.deadline import Deadline
 from ...targets import Unanswerable
 from ...targets.one_variable import OneVariable
 from ..claim import Claim
-from ..proof import Floats, Proof
+from ..proof import FUNCTIONS, Floats, Proof
 from ..rules.circuit import NAME, Known, argument_of, follow_circuit, range_claim, stored
 from . import boxes
 from .base import Attempt, Task
@@ -49,7 +50,11 @@ def prove(claim: Claim, task: Task) -> Attempt | None:
         follow_circuit(target, claim.network, guide, task.deadline)
     except Unanswerable:
         return None
-    data = {"units": np.array(guide.units, dtype=np.int64), "premise": np.array(guide.premise, dtype=np.int64)}
+    data = {
+        "units": np.array(guide.units, dtype=np.int64),
+        "premise": np.array(guide.premise, dtype=np.int64),
+        FUNCTIONS: np.frombuffer("\n".join(guide.functions).encode(), dtype=np.uint8),
+    }
     return Attempt(Proof(NAME, data, tuple(guide.proofs)), boxes=guide.boxes)
 
 
@@ -59,6 +64,7 @@ class _Matching:
     def __init__(self, goals: Floats, deadline: Deadline) -> None:
         self.goals, self.deadline, self.boxes = goals, deadline, 0
         self.units, self.premise, self.proofs = list[int](), list[int](), list[Proof]()
+        self.functions = list[str]()
         self.found = dict[Any, tuple[int, Known]]()
         self.reach: Floats | None = None
         """How large the argument of each unit gets, its constant aside, (K,)."""
@@ -79,8 +85,11 @@ class _Matching:
         ]
         if not likely:
             raise Unanswerable
-        self.units.append(min(likely)[1])
-        return self.units[-1]
+        number = min(likely)[1]
+        self.units.append(number)
+        shift, _ = argument_of(circuit, number, form)
+        self.functions.append(circuit.units[number].function.after(_shifted(-shift)).text)
+        return number
 
     def known(self, bank: Network, unit: int, claim: OneVariable) -> Known:
         """What the search believes of the bank on the range of its argument."""
@@ -98,6 +107,10 @@ class _Matching:
         premise, known = self.found[key]
         self.premise.append(premise)
         return known
+
+
+def _shifted(shift: float) -> Composite:
+    return Composite.variable().scaled(Interval(1.0), Interval(shift))
 
 
 def _misfit(bank: Network, claim: OneVariable) -> float:

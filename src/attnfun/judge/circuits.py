@@ -1,0 +1,386 @@
+"""The rule `circuit`: networks that compute a formula step by step, in any number of variables [T 11.4, 11.13].
+
+Features are followed as computed, as forms of unknowns (`structure.py`). A head whose bank reads one feature u computes
+a function φ of it, which the proof names: its value is a new unknown `φ(u₀)`, u₀ the feature without its errors, and an
+error. With `|u - u₀| <= e`, and `|head(u) - φ(u)| <= ε` on the range of u, which is judged in one variable on the very
+weights of the head, rounding included, that error is at most `ε + ω(e)`, ω the modulus of continuity of φ. Where φ is
+not defined beyond the range of u₀, `φ(clip(u))` is taken; `clip(u)` is no farther from u₀ than u.
+
+At the end each output is a form of the variables and of functions of forms. Written as a sum of products of powers it
+is compared with the target, written in the same way (`symbols.py`). Nothing depends on what a proof says: a wrong
+function makes ε large, and another formula makes a difference that is not small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from math import inf, nextafter
+
+import numpy as np
+from flint import arb
+
+from . import formula, rounding
+from .covers import Box
+from .errors import NotCovered, Unreadable
+from .files import Attention, Claim, Domain, Floats, Network, Proof
+from .forms import Form, Unknowns
+from .formula import Step
+from .functions import FUNCTIONS
+from .limits import Limits
+from .models import Model, space
+from .network import Evaluator, Feature, Head, Map
+from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, smaller, up
+from .structure import Follower, Tokens
+from .symbols import Sum, Symbols
+
+CELLS = 16
+"""Pieces of the range of an argument, all but those at its ends of one width."""
+HALVINGS = 24
+"""Times that the pieces at its ends are halved."""
+MOST_POWER = 5000
+"""Whole exponents below this one have slopes of their own."""
+MOST_LETTERS = 2**20
+"""Of what heads compute, in words."""
+TRIED = 48
+"""Points at which a head is compared with its function; as many towards each end, ever closer."""
+ROOM = (1.04, 1.005)
+"""Heads are judged to be within this multiple of the largest distance found there; then closer, if that does not do."""
+SPARSE = 8
+"""One in so many of them shows what rounding adds."""
+COARSER = (1.5, 4.0)
+"""Where a head is nowhere so close."""
+WIDER = 2.0**-30
+"""The fraction of its width by which an interval is widened, so that heads that are alike are judged once."""
+EDGES = 40
+"""Distances from the edge of a range, each four times as long as the one before, at which a modulus is tried."""
+MOST_BOXES = 256
+"""Boxes for the ranges of the steps of a formula."""
+
+HeadBound = Callable[[Claim, float], arb]
+"""A bound on the error of a claim in one variable if it is at most this large; otherwise infinite."""
+
+
+def bound_by_circuit(
+    claim: Claim, proof: Proof, box: Box, steps: tuple[list[Step], list[int]], judged: HeadBound, limits: Limits
+) -> tuple[arb, bool]:
+    """A bound on `|target - network|` on a box, and whether the target is defined there."""
+    ranges, defined = _ranges(steps[0], box, limits)
+    best = INFINITE
+    for room in ROOM:
+        unknowns = Unknowns(box.low, box.high, sparing=False)
+        symbols = Symbols([Range(arb(a), arb(b)) for a, b in zip(box.low.tolist(), box.high.tolist(), strict=True)])
+        target = symbols.evaluated(*steps, symbols.variables, ranges)
+        written = _Written(unknowns, symbols)
+        outputs = _Circuit(claim, proof, written, judged, limits, room).outputs()
+        pairs = zip(target, outputs, strict=True)
+        apart = [symbols.most(symbols.weighted([ONE, -ONE], [f, written(g)])) for f, g in pairs]
+        best = smaller(best, largest(apart))
+        if best <= claim.bound:
+            break
+    return best, defined
+
+
+def _ranges(steps: list[Step], box: Box, limits: Limits) -> tuple[list[Range], bool]:
+    """The ranges of all steps of a formula on a box, which is cut where a step is not defined or unbounded."""
+    whole: list[Range] = []
+    stack, count, defined, size_ = [box], 0, True, len(box.low)
+    extent = np.maximum(box.high - box.low, np.finfo(np.float64).tiny)
+    least = min(MOST_BOXES, 4**size_) if size_ <= 3 else 1
+    while stack:
+        limits.step()
+        here, count = stack.pop(), count + 1
+        models = formula.evaluate(steps, range(len(steps)), here.variables(space(size_, 1)))
+        sound = all(model.range.defined and model.range.bounded for model in models)
+        halves = here.cut(here.longest(extent)) if count + len(stack) < (least if sound else MOST_BOXES) else None
+        if halves is not None:
+            stack += halves
+            continue
+        defined = defined and sound
+        ranges = [model.range for model in models]
+        whole = [a.join(b) for a, b in zip(whole, ranges, strict=True)] if whole else ranges
+    return whole, defined
+
+
+class _Circuit(Follower):
+    """Follows the features of one network, and judges its heads in one variable each."""
+
+    def __init__(
+        self, claim: Claim, proof: Proof, written: _Written, judged: HeadBound, limits: Limits, room: float
+    ) -> None:
+        super().__init__(claim.network, written.unknowns, limits)
+        self.claim, self.written, self.judged, self.room = claim, written, judged, room
+        self.hints = _hints(proof)
+        self.known = dict[tuple[object, ...], list[tuple[float, float, arb]]]()
+        """Heads with the intervals on which they were judged, and how far they are from their functions there."""
+
+    def attention(self, layer: Attention, heads: list[Head], map_: Map, tokens: Tokens, read: list[bool]) -> Tokens:
+        """A layer of banks that read one feature each; other layers are read as fans."""
+        asked = [np.flatnonzero((query != 0).any(axis=1)).tolist() for query in layer.query]
+        if layer.attends_data or layer.value.shape[2] != 1 or any(len(each) != 1 for each in asked):
+            return super().attention(layer, heads, map_, tokens, read)
+        if len(tokens) != 1:
+            raise NotCovered("a circuit of several tokens")
+        (token,) = tokens
+        averages = [self._head(layer, number, feature, token[feature]) for number, (feature,) in enumerate(asked)]
+        return [self.with_residual(layer, self.mapped(map_, averages), token)]
+
+    def _head(self, layer: Attention, number: int, feature: int, form: Form) -> Form:
+        """`φ(u₀)` and an error."""
+        self.limits.step()
+        text, premise = next(self.hints, ("", None))
+        if not text:
+            raise NotCovered("a circuit whose proof does not say what its heads compute")
+        unit, inner = Unit(text, form.quiet), self.written.range(form.quiet)
+        whole = inner + form.noise
+        clipped = whole
+        if not unit.bounded_on(whole):
+            low, high = _around(inner)
+            text, clipped = unit.clipped(low, high), Range(arb(low), arb(high))
+            if not unit.bounded_on(clipped):
+                raise NotCovered("a head whose function is not defined on the range of its argument")
+        close = self._distance(_alone(layer, number, feature), text, premise, whole)
+        apart = unit.modulus(clipped, form.noise.most)
+        value = self.unknowns.new(unit.range(clipped), named=True)
+        self.written.units[len(self.unknowns.ranges) - 1] = unit
+        return value + self.unknowns.error(up(close + apart))
+
+    def _distance(self, part: Attention, text: str, premise: Proof | None, whole: Range) -> arb:
+        """How far a head is from its function at most, as computed, on an interval."""
+        arrays = part.query, part.query_bias, part.key, part.key_bias, part.value, part.value_bias, part.memory
+        key = text, part.stock, tuple((array.shape, array.tobytes()) for array in arrays)
+        for low, high, close in self.known.setdefault(key, []):
+            if low <= whole.low and whole.high <= high:
+                return close
+        width = float(whole.high - whole.low)
+        low, high = float(whole.low) - WIDER * width, float(whole.high) + WIDER * width
+        ends = np.array([np.nextafter(low, -inf)]), np.array([np.nextafter(high, inf)])
+        network = Network((part,), 1, 1, self.claim.network.dtype)  # of one variable
+        found = _sampled(part, network, text, ends)
+        for room in (self.room, *COARSER):
+            inner = replace(
+                self.claim, network=network, domain=Domain(*ends, ("z",)), outputs=1, bound=room * found, norm=inf,
+                target={"kind": "expression", "text": text}, arrays={}, proof=premise, parts=(), declared=(),
+                status="proved",
+            )  # fmt: skip
+            close = self.judged(inner, room * found)
+            if close.is_finite():
+                self.known[key].append((float(ends[0][0]), float(ends[1][0]), close))
+                return close
+        raise NotCovered(f"a head that is not within {COARSER[-1] * found:.3g} of {text[:80]}")
+
+
+def _hints(proof: Proof) -> Iterator[tuple[str, Proof | None]]:
+    """What each head computes, in words, and a proof of it; nobody believes either."""
+    functions, premise = proof.data.get("functions"), proof.data.get("premise")
+    if functions is None or functions.dtype != np.uint8 or functions.ndim != 1 or len(functions) > MOST_LETTERS:
+        return
+    if premise is None or premise.dtype != np.int64 or premise.ndim != 1:
+        raise Unreadable("the rule 'circuit' must name a premise for each head")
+    try:
+        lines = functions.tobytes().decode().split("\n")
+    except UnicodeDecodeError:
+        raise Unreadable("the functions of a circuit must be a text") from None
+    for line, number in zip(lines, premise.tolist(), strict=False):
+        yield line, proof.premises[number] if 0 <= number < len(proof.premises) else None
+
+
+def _alone(layer: Attention, number: int, feature: int) -> Attention:
+    """One head as a layer that reads one feature: the same operations on the same numbers."""
+    one = slice(number, number + 1)
+    return replace(
+        layer,
+        query=layer.query[one, feature : feature + 1],
+        query_bias=layer.query_bias[one],
+        key=layer.key[one],
+        key_bias=layer.key_bias[one],
+        value=layer.value[one],
+        value_bias=layer.value_bias[one],
+        output=np.ones((1, 1, 1)),
+        output_bias=np.zeros(1),
+        residual=False,
+        stock=rounding.stock_size(layer),
+    )
+
+
+def _sampled(layer: Attention, network: Network, text: str, ends: tuple[Floats, Floats]) -> float:
+    """The largest distance of a head from its function at some points, rounding included; a hint."""
+    near = (ends[1] - ends[0]) * 2.0 ** -np.arange(1.0, TRIED)[:, None]  # (P, 1)
+    points = np.concatenate([np.linspace(ends[0], ends[1], TRIED), ends[0] + near, ends[1] - near])  # (3P, 1)
+    low, high = formula.values_at(text, ("z",), points)  # (3P, 1) each
+    keys = layer.memory @ layer.key[0] + layer.key_bias[0]  # (M, k)
+    values = layer.memory @ layer.value[0] + layer.value_bias[0]  # (M, 1)
+    scores = (points @ layer.query[0] + layer.query_bias[0]) @ keys.T  # (3P, M)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))  # (3P, M)
+    apart = np.abs(weights @ values / weights.sum(axis=1, keepdims=True) - (low + high) / 2)  # (3P, 1)
+    evaluator, here, rounded = Evaluator(network), space(1, 0), 0.0
+    for point in points[:TRIED:SPARSE].ravel().tolist():
+        ((output,), _) = evaluator([Feature(Model.constant(here, arb(point)), ZERO)], {})
+        rounded = max(rounded, float(output.error))
+    return float(apart.max()) + rounded
+
+
+class Unit:
+    """A function of one variable at a form, `φ(u₀)`."""
+
+    def __init__(self, text: str, argument: Form) -> None:
+        self.steps, self.outputs = formula.read(text, ("z",))
+        if len(self.outputs) != 1:
+            raise Unreadable("a head must compute one function")
+        self.text, self.argument = text, argument
+
+    def clipped(self, low: float, high: float) -> str:
+        """The function of `min(max(z, low), high)`."""
+        return re.sub(r"\bz\b", f"min(max(z, ({low!r})), ({high!r}))", self.text)
+
+    def range(self, whole: Range) -> Range:
+        """Its values on an interval."""
+        found = [self._on(piece)[0] for piece in _pieces(whole)]
+        result = found[0]
+        for each in found[1:]:
+            result = result.join(each)
+        return result
+
+    def bounded_on(self, whole: Range) -> bool:
+        """Is it surely defined and bounded on an interval?"""
+        values = self.range(whole)
+        return values.defined and values.bounded
+
+    def slope(self, whole: Range) -> arb:
+        """At most the largest slope on an interval; infinite where the function jumps or is not defined."""
+        return largest([self._on(piece)[1] for piece in _pieces(whole)])
+
+    def modulus(self, whole: Range, apart: arb) -> arb:
+        """How far values can be apart on an interval if arguments are; its ends may be those of where φ is defined.
+
+        Two points no farther than e apart lie both within η + e of one end, or both between the points η from the ends.
+        """
+        if apart.is_zero():
+            return ZERO
+        best, edge = _times(self.slope(whole), apart), apart
+        for _ in range(EDGES):
+            if best.is_finite() or not whole.low + 2 * edge < whole.high - 2 * edge:
+                break
+            ends = Range.of(whole.low, whole.low + edge + apart), Range.of(whole.high - edge - apart, whole.high)
+            steps = [up(each.high - each.low) if each.defined else INFINITE for each in map(self.range, ends)]
+            inner = self.slope(Range.of(whole.low + edge, whole.high - edge))
+            best = smaller(best, largest([_times(inner, apart), *steps]))
+            edge = 4 * edge
+        return best
+
+    def _on(self, piece: Range) -> tuple[Range, arb]:
+        """Range and largest slope on an interval: the derivative, step by step, on ranges."""
+        here, middle = space(1, 1), piece.centre
+        radius = larger(up(piece.high - middle), up(middle - piece.low))
+        variable = Model(here, here.affine(middle, [radius]), ZERO, piece)
+        ranges = [model.range for model in formula.evaluate(self.steps, range(len(self.steps)), [variable])]
+        slopes = list[Range]()
+        for (kind, args, _), own in zip(self.steps, ranges, strict=True):
+            values = [ranges[k] for k in args]
+            slopes.append(_slope(kind, values, [slopes[k] for k in args], own))
+        value, slope = ranges[self.outputs[0]], slopes[self.outputs[0]]
+        return value, slope.most if value.defined and slope.bounded else INFINITE
+
+
+def _pieces(whole: Range) -> list[Range]:
+    """An interval cut into pieces, ever shorter towards its ends, where a function may be steep."""
+    width = (whole.high - whole.low).mid()
+    if not whole.bounded or width.is_zero():
+        return [whole]
+    near = [width * arb(2) ** -k for k in range(HALVINGS, 3, -1)]
+    even = [width * k / CELLS for k in range(2, CELLS - 1)]
+    cuts = [whole.low + each for each in near] + [whole.low + each for each in even]
+    cuts += [whole.high - each for each in reversed(near)]
+    ends = [whole.low, *(cut.mid() for cut in cuts), whole.high]
+    return [Range(smaller(a, b), larger(a, b)) for a, b in pairwise(ends)]
+
+
+NOWHERE = Range(-INFINITE, INFINITE)
+
+
+def _slope(kind: str, values: list[Range], slopes: list[Range], own: Range) -> Range:
+    """The derivative of an operation, from the values and derivatives of what it works on, and its own values."""
+    match kind, values, slopes:
+        case "number" | "constant", [], []:
+            return Range(ZERO, ZERO)
+        case "variable", [], []:
+            return Range(ONE, ONE)
+        case "+", _, [a, b]:
+            return a + b
+        case "-", _, [a, b]:
+            return a - b
+        case "neg", _, [a]:
+            return -a
+        case "*", [f, g], [a, b]:
+            return a * g + f * b
+        case "/", [_, g], [a, b]:
+            return (a - own * b) / g
+        case "**", [f, g], [a, b] if (
+            b.most.is_zero() and g.low == g.high and g.low.is_integer() and g.most < MOST_POWER
+        ):
+            exponent = round(float(g.low))
+            return f.power(exponent - 1) * g * a if exponent else Range(ZERO, ZERO)
+        case "**", [f, g], [a, b] if f.low > 0:
+            return own * (b * FUNCTIONS["log"].range_(f) + g * a / f)
+        case "abs", _, [a]:
+            return a.join(-a)
+        case "max" | "min", _, [a, b]:
+            return a.join(b)
+        case _, [f], [a] if kind in FUNCTIONS and f.bounded:
+            return Range.point(FUNCTIONS[kind].series(f.ball, 1)[1]) * a
+    return NOWHERE
+
+
+def _times(slope: arb, apart: arb) -> arb:
+    return up(slope * apart) if slope.is_finite() and apart.is_finite() else INFINITE
+
+
+def _around(range_: Range) -> tuple[float, float]:
+    """The closest floats around a range."""
+    low, high = float(range_.low), float(range_.high)
+    return low if low <= range_.low else nextafter(low, -inf), high if high >= range_.high else nextafter(high, inf)
+
+
+class _Written:
+    """Forms of unknowns as sums of products of powers."""
+
+    def __init__(self, unknowns: Unknowns, symbols: Symbols) -> None:
+        self.unknowns, self.symbols = unknowns, symbols
+        self.units = dict[int, Unit]()
+        """Functions, by the numbers of their unknowns."""
+        self.made = dict[int, Sum]()
+
+    def range(self, form: Form) -> Range:
+        """Where a form lies: by its terms, or by what it is written as."""
+        written = self.symbols.range(self(form))
+        return form.range.meet(written.low, written.high)
+
+    def __call__(self, form: Form) -> Sum:
+        """A form; its errors are what the sum is off."""
+        places = [place for place in form.terms if place not in self.unknowns.errors]
+        sums = [self._unknown(place) for place in places]
+        written = self.symbols.weighted([form.terms[place] for place in places], sums)
+        return Sum(written.terms, up(written.off + form.noise.most))
+
+    def _unknown(self, place: int) -> Sum:
+        if place not in self.made:
+            self.made[place] = self._make(place)
+        return self.made[place]
+
+    def _make(self, place: int) -> Sum:
+        if place == 0:
+            return self.symbols.number(ONE)
+        if place <= len(self.symbols.variables):
+            return self.symbols.variables[place - 1]
+        if place in self.units:
+            unit = self.units[place]
+            return self.symbols.evaluated(unit.steps, unit.outputs, [self(unit.argument)], None)[0]
+        forms = self.unknowns.maxima[place].forms
+        if len(forms) != 2:
+            raise NotCovered("a circuit with a maximum of more than two")
+        zero, one = forms if not forms[0].terms else reversed(forms)
+        if zero.terms:
+            raise NotCovered("a circuit with a maximum that begins at none of its forms")
+        return self.symbols.rectified(self(one))
