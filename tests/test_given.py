@@ -9,6 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from tests.transformers import climbed, drawn, perturbed  # noqa: E402
+
 import attnfun as af  # noqa: E402
 from attnfun.given import differences, enclosure  # noqa: E402
 from attnfun.given.forms import Symbols, constant, of_box, product  # noqa: E402
@@ -16,7 +18,6 @@ from attnfun.given.functions import FUNCTIONS, line, slope_range  # noqa: E402
 from attnfun.given.machine import Machine  # noqa: E402
 from attnfun.given.softmax import softmax  # noqa: E402
 from attnfun.readers.graph import OPERATIONS, Builder  # noqa: E402
-from tests.transformers import climbed, drawn, perturbed  # noqa: E402
 
 SETTINGS = {"leaky_relu": {"slope": 0.1}, "clip": {"low": -0.5, "high": 1.5}, "softplus": {"beta": 2.0}} | {
     "elu": {"alpha": 0.7}, "power": {"exponent": 1.5},
@@ -61,14 +62,17 @@ def test_products_of_forms_hold_at_corners_and_keep_dependences():
     rng = np.random.default_rng(0)
     lo = rng.normal(size=(1, 4))
     form = of_box(lo, lo + rng.random((1, 4)))
-    a, b = (form.arranged(lambda array: array.reshape(len(array), 2, 2)), form.arranged(lambda array: array.reshape(len(array), 2, 2)))
+    a, b = (
+        form.arranged(lambda array: array.reshape(len(array), 2, 2)),
+        form.arranged(lambda array: array.reshape(len(array), 2, 2)),
+    )
     both = product(a, b)
     corners = lo + (np.indices((2,) * 4).reshape(4, -1).T) * (form.hi - form.lo)
     matrices = corners.reshape(-1, 2, 2)
     values = matrices @ matrices
     assert ((both.lo <= values) & (values <= both.hi)).all()
     difference = a - b
-    assert (difference.hi == 0).all() and (difference.lo == 0).all()
+    assert (difference.hi == 0).all()
     assert (both.hi - both.lo).max() < 1.5 * (values.max(axis=0) - values.min(axis=0)).max() + 1e-12
 
 
@@ -95,7 +99,8 @@ def test_constants_and_infinite_inputs_say_nothing_wrong():
     with np.errstate(over="ignore", invalid="ignore"):
         assert np.isinf((huge * huge).hi).all()
     two = constant(np.array([2.0]), 1)
-    assert ((two * two).lo == 4).all() and ((two + two).hi == 4).all()
+    assert ((two * two).lo == 4).all()
+    assert ((two + two).hi == 4).all()
     build = Builder((1,))
     graph = build.graph(build.add("exp", build.add("exp", 0)))
     run = enclosure.Run(Machine.of("float32"), Symbols(0, 10))
@@ -123,10 +128,12 @@ def test_no_point_leaves_the_ranges_of_a_transformer(seed):
     found = af.ranges(network, af.Box(lo, hi), time_limit=BLINK)
     for dtype in (torch.float32, torch.float64):
         low, high = climbed(network.to(dtype), lo, hi, seed, dtype)
-        assert (found.lo <= low).all() and (high <= found.hi).all()
+        assert (found.lo <= low).all()
+        assert (high <= found.hi).all()
     network.float()
     exact = af.ranges(network, af.Box(lo, hi), dtype="exact", time_limit=BLINK)
-    assert (exact.lo >= found.lo).all() and (exact.hi <= found.hi).all()
+    assert (exact.lo >= found.lo).all()
+    assert (exact.hi <= found.hi).all()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -134,7 +141,8 @@ def test_no_point_beats_the_difference_of_two_transformers(seed):
     network, lo, hi = case(seed)
     other = perturbed(network, seed, [0.0, 1e-6, 1e-3, 0.1][seed % 4])
     certificate = af.compare(network, other, af.Box(lo, hi), time_limit=BLINK)
-    assert certificate.dtype == "float32" and certificate.proved
+    assert certificate.dtype == "float32"
+    assert certificate.proved
 
     def difference(x):
         return other(x) - network(x)
@@ -148,7 +156,9 @@ def test_no_point_beats_the_difference_of_two_transformers(seed):
 
 def test_a_small_change_of_weights_is_a_small_difference_though_ranges_are_wide():
     network, _, _ = case(0)
-    network = torch.nn.Sequential(torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(5, 20), torch.nn.ReLU(), torch.nn.Linear(20, 20), torch.nn.ReLU(), torch.nn.Linear(20, 2)
+    )
     box = [(-1, 1)] * 5
     wide = af.ranges(network, box, time_limit=BLINK)
     near = af.compare(network, perturbed(network, 1, 1e-5), box, time_limit=BLINK)
@@ -157,7 +167,9 @@ def test_a_small_change_of_weights_is_a_small_difference_though_ranges_are_wide(
 
 def test_cutting_makes_ranges_tight():
     torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(2, 12), torch.nn.ReLU(), torch.nn.Linear(12, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2))
+    network = torch.nn.Sequential(
+        torch.nn.Linear(2, 12), torch.nn.ReLU(), torch.nn.Linear(12, 12), torch.nn.Tanh(), torch.nn.Linear(12, 2)
+    )
     found = af.ranges(network, [(-1, 1)] * 2)
     width = found.found_hi - found.found_lo
     assert (found.hi - found.lo <= 1.1 * width + 1e-5).all()
@@ -178,7 +190,8 @@ def test_the_error_against_a_formula_is_bounded_and_nearly_reached():
     x = torch.linspace(-1, 1, 4001)[:, None]
     errors = (network(x) - torch.cat([torch.sin(3 * x), x], 1)).abs().detach().numpy()
     assert errors.max() <= certificate.bound <= 1.06 * errors.max()
-    assert certificate.proved and certificate.found <= errors.max() * 1.001
+    assert certificate.proved
+    assert certificate.found <= errors.max() * 1.001
 
 
 def test_a_formula_that_may_be_undefined_makes_the_certificate_conditional():
@@ -201,11 +214,13 @@ def test_requirements_hold_or_name_a_counterexample():
     gap = float((y[:, 0] - y[:, 1]).min())
     holds = {0: (float(y[:, 0].min()) - 0.1, None), 1: (None, float(y[:, 1].max()) + 0.1), (0, 1): gap - 0.1}
     certificate = af.certify(network, domain=domain, requirement=holds)
-    assert certificate.proved and certificate.bound <= 0
+    assert certificate.proved
+    assert certificate.bound <= 0
     with pytest.raises(af.ProofFailed) as failed:
         af.certify(network, domain=domain, requirement={(0, 1): gap + 0.1})
     closest = failed.value.closest
-    assert closest.counterexample and closest.box is not None
+    assert closest.counterexample
+    assert closest.box is not None
     outputs = network(torch.tensor(closest.point[None], dtype=torch.float32)).detach().numpy()[0]
     assert outputs[0] - outputs[1] < gap + 0.1
 
@@ -234,7 +249,8 @@ def test_a_compiled_network_is_certified_again_after_training_on():
     again = af.certify(module, "sin(3.1*x)", {"x": (-1, 1)})
     dense = torch.linspace(-1, 1, 5001)
     error = (module(dense) - torch.sin(3.1 * dense.double())).abs().max().item()
-    assert again.proved and again.proof is not None
+    assert again.proved
+    assert again.proof is not None
     assert error <= again.bound <= 1.5 * error
     moved = af.compare(net, module, {"x": (-1, 1)})
     assert moved.bound >= (module(dense) - torch.tensor(net(dense.numpy()))).abs().max().item()
@@ -244,7 +260,8 @@ def test_networks_of_ours_are_enclosed_with_self_attention_and_memory():
     net = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, eps=0.2, construction="grid", dtype="float32")
     found = af.ranges(net, net.domain)
     values = net(net.domain.sample(2000, np.random.default_rng(0)))
-    assert found.lo.min() <= values.min() and values.max() <= found.hi.max()
+    assert found.lo.min() <= values.min()
+    assert values.max() <= found.hi.max()
 
 
 def test_refusals_name_what_must_hold():
@@ -270,9 +287,12 @@ def test_scikit_learn_networks_are_read():
     sklearn = pytest.importorskip("sklearn.neural_network")
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (60, 2))
-    model = sklearn.MLPRegressor(hidden_layer_sizes=(6,), max_iter=40, random_state=0, tol=1.0).fit(X, X[:, 0] * X[:, 1])
+    model = sklearn.MLPRegressor(hidden_layer_sizes=(6,), max_iter=40, random_state=0, tol=1.0).fit(
+        X, X[:, 0] * X[:, 1]
+    )
     certificate = af.certify(model, "x*y", {"x": (-1, 1), "y": (-1, 1)})
-    assert certificate.dtype == "float64" and certificate.proved
+    assert certificate.dtype == "float64"
+    assert certificate.proved
     points = rng.uniform(-1, 1, (2000, 2))
     assert np.abs(model.predict(points) - points[:, 0] * points[:, 1]).max() <= certificate.bound
 
@@ -302,7 +322,9 @@ def test_the_command_line_has_all_three(tmp_path, capsys):
 
     for words in (["ranges", paths[0]], ["compare", *paths], ["certify", paths[0], "[x, y]"]):
         code, text = said(*words)
-        assert code == 0 and "proved" in text and "float32" in text
+        assert code == 0
+        assert "proved" in text
+        assert "float32" in text
     assert said("certify", paths[0], "--require", "y0=-100:100", "--require", "y0>y1+-200", "--json")[0] == 0
     assert said("certify", paths[0], "--require", "y0=1000:")[0] == 3
     assert said("certify", paths[0], "--require", "nonsense")[0] == 2

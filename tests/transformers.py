@@ -12,7 +12,9 @@ ACTIVATIONS = [nn.ReLU, nn.GELU, nn.Tanh, nn.SiLU, nn.Sigmoid, nn.ELU, nn.LeakyR
 class Transformer(nn.Module):
     """Layers of attention and two-layer perceptrons on (n, d) tokens, then a linear map of all of them."""
 
-    def __init__(self, rng: np.random.Generator, tokens: int, width: int, depth: int, norm: bool, softmax: bool) -> None:
+    def __init__(
+        self, rng: np.random.Generator, tokens: int, width: int, depth: int, norm: bool, softmax: bool
+    ) -> None:
         super().__init__()
         self.attention = nn.ModuleList(nn.MultiheadAttention(width, 2, batch_first=True) for _ in range(depth))
         kinds = [ACTIVATIONS[int(rng.integers(len(ACTIVATIONS)))] for _ in range(depth)]

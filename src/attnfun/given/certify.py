@@ -1,16 +1,10 @@
-"""Prove something about a network that was given: ranges of outputs, its error, its distance from another one.
-
->>> import numpy as np
->>> from attnfun import ranges
->>> from sklearn.neural_network import MLPRegressor
->>> model = MLPRegressor((5,), max_iter=5, random_state=0).fit(np.eye(2), [0.0, 1.0])  # doctest: +SKIP
-"""
+"""Prove something about a network that was given: ranges of outputs, its error, its distance from another one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import inf, isinf, isnan, nextafter
+from math import inf, isnan
 from typing import Any
 
 import numpy as np
@@ -113,7 +107,7 @@ def certify(
 ) -> Certificate | NetworkCertificate:
     """The largest error of a network against a formula, a function or another network; or a requirement on its outputs.
 
-    `requirement` maps the number of an output to an interval (lo, hi) that it must keep, and a pair (i, j) of outputs to
+    `requirement` maps the number of an output to an interval (lo, hi) that it must keep, a pair (i, j) of outputs to
     the margin by which i must be above j. With `eps`, or a requirement, ProofFailed says what came closest where the
     proof fails: the box, the point, and whether it is a counterexample. Networks of ours, and modules that `to_torch`
     made, are certified as compiled networks are, with a proof that can be checked again.
@@ -179,7 +173,9 @@ def _compared(
             remedy='Name one: dtype="float32", or dtype="exact".',
         )
     machine = Machine.of(arithmetics.pop())
-    both = replace(first, name=f"{first.name} and {second.name}", assumptions=_once(first.assumptions, second.assumptions))
+    both = replace(
+        first, name=f"{first.name} and {second.name}", assumptions=_once(first.assumptions, second.assumptions)
+    )
     problem = difference_of(first.graph, second.graph, machine)
     return _bounded("difference", problem, both, machine, box, eps, deadline, seed)
 
@@ -330,9 +326,7 @@ def _reached(problem: Quantities, outcome: Outcome, bound: float) -> tuple[float
     return float(np.where(np.isfinite(least), least, -inf).max()), point
 
 
-def _failed(
-    constraint: str, outcome: Outcome, reached: tuple[float, Floats], limit: float, box: Box
-) -> ProofFailed:
+def _failed(constraint: str, outcome: Outcome, reached: tuple[float, Floats], limit: float, box: Box) -> ProofFailed:
     value, point = reached
     low, high = outcome.worst
     part = Box(low.reshape(box.shape), high.reshape(box.shape), box.names) if (low < high).all() else None

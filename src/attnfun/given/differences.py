@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from .enclosure import (
     value_of,
     variance_of,
 )
-from .forms import Floats, Form, Symbols, constant, opened, promoted, scaled
+from .forms import Form, Symbols, constant, opened, promoted, scaled
 from .functions import FUNCTIONS, Function, slope_range, with_data
 from .softmax import applied as applied_slopes
 from .softmax import differences, ends, gaps, lines, products, weights_between

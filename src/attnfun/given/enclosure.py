@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval
-from ..arithmetic.directed import ULP, above, add, below, dot_up, rounded_up, sum_down, sum_up
+from ..arithmetic.directed import ULP, above, below, dot_up, rounded_up
 from ..readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
 from . import forms
-from .forms import Floats, Form, Symbols, constant, opened, promoted, scaled, with_axes
+from .forms import Floats, Form, Symbols, constant, promoted, scaled, with_axes
 from .functions import FUNCTIONS, Function, line, with_data
 from .machine import Machine
 from .softmax import Weights, averages, differences, gaps, softmax, weights_of
@@ -280,9 +280,9 @@ def _normalise(run: Run, x: Value, axes: tuple[int, ...], epsilon: float) -> Val
     squares = rounded_up((x.form.magnitude**2).sum(axis=places, keepdims=True) / count, count + 4)
     magnitude = x.form.magnitude.max(axis=places, keepdims=True)
     size = np.broadcast_to(form.magnitude, form.centre.shape)
-    off = run.machine.normalised(
-        *np.broadcast_arrays(magnitude, squares, np.maximum(variance.lo, 0.0)), size, count
-    )
+    least = np.maximum(variance.lo, 0.0)
+    magnitude, squares, least = np.broadcast_arrays(magnitude, squares, least)
+    off = run.machine.normalised(magnitude, squares, least, size, count)
     return Value(form, off)
 
 
@@ -301,20 +301,25 @@ def _normalised_ends(centred: Form, places: tuple[int, ...], count: int, epsilon
     It grows with z_i. R_i lies between sums of the least and largest squares of the others, and is at least
     `z_i²/(n - 1)`, as all z add up to zero.
     """
-    squares = np.square(Interval(centred.lo, centred.hi))
+    squares: Any = np.square(Interval(centred.lo, centred.hi))
     others_lo = np.maximum(_others(squares.lo, places, down=True), 0.0)
     others_hi = _others(squares.hi, places, down=False)
 
     def at(z: Floats, others: Floats) -> Interval:
-        own, rest = np.square(Interval(z)), Interval(others)
+        own: Any = np.square(Interval(z))
+        rest = Interval(others)
         if count > 1:
-            rest = Interval(np.maximum(rest.lo, (own / (count - 1.0)).lo), np.maximum(rest.hi, (own / (count - 1.0)).hi))
+            rest = Interval(
+                np.maximum(rest.lo, (own / (count - 1.0)).lo), np.maximum(rest.hi, (own / (count - 1.0)).hi)
+            )
         return Interval(z) / np.sqrt((own + rest) / float(count) + epsilon)
 
     high = at(centred.hi, np.where(centred.hi > 0, others_lo, others_hi)).hi
     low = at(centred.lo, np.where(centred.lo < 0, others_lo, others_hi)).lo
     most = above(np.array(sqrt(max(count - 1, 0))))
-    return np.where(np.isnan(low), -most, np.maximum(low, -most)), np.where(np.isnan(high), most, np.minimum(high, most))
+    return np.where(np.isnan(low), -most, np.maximum(low, -most)), np.where(
+        np.isnan(high), most, np.minimum(high, most)
+    )
 
 
 def _others(squares: Floats, places: tuple[int, ...], down: bool) -> Floats:

@@ -137,7 +137,7 @@ def left_open(products: Floats, shared: Floats, count: int) -> Floats:
 
 
 def made(centre: Floats, terms: Floats, slack: Floats, lo: Floats, hi: Floats) -> Form:
-    """A form whose ends are the closer ones of [lo, hi] and of what the form says; numbers that are not known excluded."""
+    """A form whose ends are the closer ones of [lo, hi] and of what the form says; nothing where it is not known."""
     known = np.isfinite(centre) & np.isfinite(slack) & np.isfinite(terms).all(axis=1)
     if not known.all():
         centre, slack = np.where(known, centre, 0.0), np.where(known, slack, np.inf)
@@ -210,9 +210,7 @@ def scaled(form: Form, factor: Floats, by: Floats) -> Form:
         slack = np.where(exact, form.slack, rounded_up(slack, SPARE))
     ends = [multiply(*np.broadcast_arrays(end, factor)) for end in (form.lo, form.hi)]
     lo, hi = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
-    return made(
-        form.centre * factor + by, form.terms * factor[:, None], slack, add(lo, by)[0], add(hi, by)[1]
-    )
+    return made(form.centre * factor + by, form.terms * factor[:, None], slack, add(lo, by)[0], add(hi, by)[1])
 
 
 def linear(form: Form, weight: Floats, bias: Floats) -> Form:
@@ -267,7 +265,10 @@ def _by_pairs(a: Floats, b: Floats, shape: tuple[int, ...]) -> Floats:
     second = np.broadcast_to(b, (*b.shape[:2], *lead, *b.shape[-2:]))  # (B, K, .., n, m)
     bound = np.empty(shape)
     for place in np.ndindex(shape):
-        row, column = (place[0], slice(None), *place[1:-1]), (place[0], slice(None), *place[1:-2], slice(None), place[-1])
+        row, column = (
+            (place[0], slice(None), *place[1:-1]),
+            (place[0], slice(None), *place[1:-2], slice(None), place[-1]),
+        )
         pairs = first[row] @ second[column].T  # (K, K)
         pairs = np.abs(pairs + pairs.T)
         bound[place] = (pairs.sum() - pairs.trace() / 2) / 2

@@ -25,85 +25,89 @@ SMALL_ENOUGH = 2.0**-30
 """Intervals narrower than this fraction of their size are taken as one piece: there is nothing to gain."""
 
 
+Enclosed = Any
+"""An interval, on which NumPy's functions run; type checkers know them on arrays only."""
+
+
 @dataclass(frozen=True)
 class Function:
     """A function of one number, by what it does to intervals."""
 
-    value: Callable[[Interval], Interval]
-    slope: Callable[[Interval], Interval]
+    value: Callable[[Enclosed], Enclosed]
+    slope: Callable[[Enclosed], Enclosed]
     corners: tuple[float, ...] | None = None
     """Where a piecewise linear function changes its slope; None for others."""
-    error_scale: Callable[[Interval, Interval], Floats] | None = None
+    error_scale: Callable[[Enclosed, Enclosed], Floats] | None = None
     """By argument and value: the size that its rounding is relative to; None where it is exact [T 12.6]."""
 
 
-def _result(x: Interval, y: Interval) -> Floats:
+def _result(x: Enclosed, y: Enclosed) -> Floats:
     return y.magnitude
 
 
-def _one(x: Interval, y: Interval) -> Floats:
+def _one(x: Enclosed, y: Enclosed) -> Floats:
     return np.maximum(y.magnitude, 1.0)
 
 
-def _argument(x: Interval, y: Interval) -> Floats:
+def _argument(x: Enclosed, y: Enclosed) -> Floats:
     return np.maximum(y.magnitude, x.magnitude)
 
 
-def _steps(low: float, high: float, corner: float = 0.0) -> Callable[[Interval], Interval]:
+def _steps(low: float, high: float, corner: float = 0.0) -> Callable[[Enclosed], Enclosed]:
     """Slopes `low` below the corner, `high` above it."""
 
-    def slope(x: Interval) -> Interval:
+    def slope(x: Enclosed) -> Enclosed:
         ends = [np.where(x.hi > corner, high, low), np.where(x.lo < corner, low, high)]
         return Interval(np.minimum(*ends), np.maximum(*ends))
 
     return slope
 
 
-def _clip_slope(low: float, high: float) -> Callable[[Interval], Interval]:
-    def slope(x: Interval) -> Interval:
+def _clip_slope(low: float, high: float) -> Callable[[Enclosed], Enclosed]:
+    def slope(x: Enclosed) -> Enclosed:
         inside, outside = (x.hi > low) & (x.lo < high), (x.lo < low) | (x.hi > high)
         return Interval(np.where(outside, 0.0, 1.0), np.where(inside, 1.0, 0.0))
 
     return slope
 
 
-def _logistic(x: Interval) -> Interval:
+def _logistic(x: Enclosed) -> Enclosed:
     return _known(1.0 / (1.0 + np.exp(-x)), 0.0, 1.0)
 
 
-def _logistic_slope(x: Interval) -> Interval:
+def _logistic_slope(x: Enclosed) -> Enclosed:
     return _known(1.0 / (2.0 + 2.0 * np.cosh(x)), 0.0, 0.25)
 
 
-def _known(y: Interval, lo: float, hi: float) -> Interval:
+def _known(y: Enclosed, lo: float, hi: float) -> Enclosed:
     """Trimmed to the range of the function."""
     return Interval(np.clip(y.lo, lo, hi), np.clip(y.hi, lo, hi), y.defined)
 
 
-def _normal(x: Interval) -> Interval:
+def _normal(x: Enclosed) -> Enclosed:
     """Φ, the distribution function of the normal distribution."""
     return _known(0.5 * (1.0 + special.erf(x * ROOT_HALF)), 0.0, 1.0)
 
 
-def _density(x: Interval) -> Interval:
+def _density(x: Enclosed) -> Enclosed:
     return np.exp(-0.5 * np.square(x)) * DENSITY
 
 
-def _tanh_argument(x: Interval) -> Interval:
+def _tanh_argument(x: Enclosed) -> Enclosed:
     return CUBIC_SCALE * (x + CUBIC * (x * np.square(x)))
 
 
-def _gelu_tanh_slope(x: Interval) -> Interval:
+def _gelu_tanh_slope(x: Enclosed) -> Enclosed:
     t = np.tanh(_tanh_argument(x))
     inner = CUBIC_SCALE * (1.0 + 3.0 * CUBIC * np.square(x))
     return 0.5 * (1.0 + t) + 0.5 * (x * (1.0 - np.square(t)) * inner)
 
 
 def _elu(alpha: float) -> Function:
-    def value(x: Interval) -> Interval:
+    def value(x: Enclosed) -> Enclosed:
         return np.maximum(x, 0.0) + alpha * np.expm1(np.minimum(x, 0.0))
 
-    def slope(x: Interval) -> Interval:
+    def slope(x: Enclosed) -> Enclosed:
         left = alpha * np.exp(np.minimum(x, 0.0))
         lo = np.where(x.hi <= 0, left.lo, np.where(x.lo >= 0, 1.0, np.minimum(left.lo, 1.0)))
         hi = np.where(x.hi <= 0, left.hi, np.where(x.lo >= 0, 1.0, np.maximum(left.hi, 1.0)))
@@ -113,7 +117,7 @@ def _elu(alpha: float) -> Function:
 
 
 def _softplus(beta: float) -> Function:
-    def value(x: Interval) -> Interval:
+    def value(x: Enclosed) -> Enclosed:
         z = beta * x
         return (np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z)))) / beta
 
@@ -121,13 +125,13 @@ def _softplus(beta: float) -> Function:
 
 
 def _power(exponent: float) -> Function:
-    def value(x: Interval) -> Interval:
+    def value(x: Enclosed) -> Enclosed:
         return np.power(x, exponent)
 
-    def slope(x: Interval) -> Interval:
+    def slope(x: Enclosed) -> Enclosed:
         return exponent * np.power(x, exponent - 1.0)
 
-    def scale(x: Interval, y: Interval) -> Floats:
+    def scale(x: Enclosed, y: Enclosed) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.maximum(np.abs(np.log(np.abs(x.lo))), np.abs(np.log(np.abs(x.hi))))
         whole = exponent == round(exponent) and 0 <= exponent <= 4
@@ -144,7 +148,7 @@ CUBIC = 0.044715
 """Of the approximation of GELU by tanh."""
 
 
-def _relu(x: Interval) -> Interval:
+def _relu(x: Enclosed) -> Enclosed:
     return np.maximum(x, 0.0)
 
 
@@ -159,9 +163,7 @@ FUNCTIONS: Mapping[str, Callable[..., Function]] = {
     "abs": lambda: Function(np.abs, _steps(-1.0, 1.0), (0.0,)),
     "sigmoid": lambda: Function(_logistic, _logistic_slope, None, _one),
     "tanh": lambda: Function(np.tanh, lambda x: _known(1.0 - np.square(np.tanh(x)), 0.0, 1.0), None, _one),
-    "gelu": lambda: Function(
-        lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x), None, _argument
-    ),
+    "gelu": lambda: Function(lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x), None, _argument),
     "gelu_tanh": lambda: Function(
         lambda x: 0.5 * x * (1.0 + np.tanh(_tanh_argument(x))), _gelu_tanh_slope, None, _argument
     ),

@@ -77,7 +77,9 @@ def largest(graph: Graph) -> int:
     return max(prod(node.shape) for node in graph.nodes)
 
 
-def outputs_of(graph: Graph, machine: Machine, matrix: Floats | None = None, offset: Floats | None = None) -> Quantities:
+def outputs_of(
+    graph: Graph, machine: Machine, matrix: Floats | None = None, offset: Floats | None = None
+) -> Quantities:
     """The outputs of a network, or affine combinations of them."""
 
     def subject(lo: Floats, hi: Floats) -> Form:

@@ -63,7 +63,9 @@ def _is_torch(network: object) -> bool:
 
 def _own_format(network: Any, dtype: np.dtype[Any]) -> str:
     """The format that a network runs in: that of a module's weights, or what its framework computes in."""
-    formats = {str(weight.dtype).removeprefix("torch.") for weight in network.parameters()} if _is_torch(network) else ()
+    formats = (
+        {str(weight.dtype).removeprefix("torch.") for weight in network.parameters()} if _is_torch(network) else ()
+    )
     names = sorted(name for name in formats if "float" in name) or [dtype.name]
     if len(names) > 1:
         raise InputError(
@@ -132,14 +134,18 @@ def _attention(build: Builder, value: int, layer: Attention, length: int, name: 
         """(rows, d) -> (H, rows, k)."""
         matrix = weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)  # (d, H*k)
         mapped = build.add("linear", source, weight=matrix, bias=bias.ravel(), name=name)
-        return build.add("transpose", build.add("reshape", mapped, shape=(rows, heads, weight.shape[2])), axes=(1, 0, 2))
+        return build.add(
+            "transpose", build.add("reshape", mapped, shape=(rows, heads, weight.shape[2])), axes=(1, 0, 2)
+        )
 
     queries = projected(value, layer.query, layer.query_bias, length)
     keys = projected(tokens, layer.key, layer.key_bias, count)
     values = projected(tokens, layer.value, layer.value_bias, count)
     scores = build.add("matmul", queries, build.add("transpose", keys, axes=(0, 2, 1)), name=name)
     mixed = build.add("matmul", build.add("softmax", scores, axis=2, name=name), values, name=name)  # (H, n, v)
-    side = build.add("reshape", build.add("transpose", mixed, axes=(1, 0, 2)), shape=(length, heads * layer.value.shape[2]))
+    side = build.add(
+        "reshape", build.add("transpose", mixed, axes=(1, 0, 2)), shape=(length, heads * layer.value.shape[2])
+    )
     output = layer.output.reshape(-1, layer.width_out)  # (H*v, o)
     out = build.add("linear", side, weight=output, bias=layer.output_bias, name=name)
     return build.add("add", value, out, name=name) if layer.residual else out

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ..resources.deadline import Deadline
 from .forms import Floats, Form
@@ -30,7 +31,15 @@ SAMPLES, CLIMBS = 2048, 6
 class Problem(Protocol):
     """Quantities as functions of the inputs."""
 
-    quantities: int
+    @property
+    def quantities(self) -> int:
+        """How many there are."""
+        ...
+
+    @property
+    def entries(self) -> int:
+        """Numbers in the largest array, for one box and one symbol."""
+        ...
 
     def forms(self, lo: Floats, hi: Floats) -> Form:
         """Forms of the quantities on boxes (B, D): shape (Q,); the first D symbols are the coordinates."""
@@ -104,10 +113,11 @@ def search(
     form = problem.forms(low, high)
     bounds = form.hi  # (N, Q)
     found, places = _looked(problem, (low, high), bounds, form, found, places)
-    each = max(1, form.terms.shape[1] * form.terms.shape[2] * 16, getattr(problem, "entries", 1) * form.terms.shape[1])
+    each = max(1, form.terms.shape[1] * form.terms.shape[2] * 16, problem.entries * form.terms.shape[1])
     together = int(np.clip(BATCH // each, 1, MOST_TOGETHER))
     smears = _smears(form, len(lo))
     closed = np.full(problem.quantities, -np.inf)
+    excess = bounds
     boxes, history, stopped = 1, [(1, bounds.max(axis=0))], ""
     while len(low):
         over = np.maximum(closed, bounds.max(axis=0))
@@ -154,7 +164,7 @@ def _smears(form: Form, size: int) -> Floats:
     return np.abs(form.terms[:, :size])
 
 
-def _axes(low: Floats, high: Floats, excess: Floats, smears: Floats, widths: Floats) -> Floats:
+def _axes(low: Floats, high: Floats, excess: Floats, smears: Floats, widths: Floats) -> npt.NDArray[np.intp]:
     """The axis to cut of each box: the one that moves the worst quantity most, among those with a middle."""
     worst = excess.argmax(axis=1)  # (B,)
     score = np.take_along_axis(smears, worst[:, None, None], axis=2)[..., 0]  # (B, D)
@@ -165,7 +175,7 @@ def _axes(low: Floats, high: Floats, excess: Floats, smears: Floats, widths: Flo
     return np.where((middle > low) & (middle < high), score, -1.0).argmax(axis=1)
 
 
-def _halves(low: Floats, high: Floats, axes: Floats) -> tuple[Floats, Floats]:
+def _halves(low: Floats, high: Floats, axes: npt.NDArray[np.intp]) -> tuple[Floats, Floats]:
     """Both halves of boxes: lower ones first."""
     rows = np.arange(len(low))
     middle = (low / 2 + high / 2)[rows, axes]
@@ -191,7 +201,9 @@ def _looked(
     if form.terms.shape[1] >= size:
         signs = form.terms[worst, :size, np.arange(len(worst))]  # (Q, D)
         points.append(np.where(signs > 0, high[worst], np.where(signs < 0, low[worst], centre)))
-    rows = np.clip(np.concatenate(points), np.tile(low[worst], (len(points), 1)), np.tile(high[worst], (len(points), 1)))
+    rows = np.clip(
+        np.concatenate(points), np.tile(low[worst], (len(points), 1)), np.tile(high[worst], (len(points), 1))
+    )
     values = problem.values(rows)  # (P, Q)
     top = np.where(np.isnan(values), -np.inf, values).argmax(axis=0)
     best = values[top, np.arange(len(found))]

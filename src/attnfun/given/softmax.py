@@ -43,9 +43,7 @@ class Weights:
 
     def arranged(self, how: Callable[[Any], Any]) -> Weights:
         """Elements moved about."""
-        return replace(
-            self, light=how(self.light), heavy=how(self.heavy), off=how(self.off), place=how(self.place)
-        )
+        return replace(self, light=how(self.light), heavy=how(self.heavy), off=how(self.off), place=how(self.place))
 
     @property
     def complete(self) -> bool:
@@ -157,8 +155,8 @@ def products(low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 def lines(bounds: list[tuple[Floats, Floats]], reach: Floats) -> tuple[Floats, Floats]:
     """Slopes by the scores and what they leave open, from bounds on p_i p_j on equal parts of the way."""
-    middle = sum(low + high for low, high in bounds) / (2 * len(bounds))
-    open_ = sum(np.maximum(high - middle, middle - low) for low, high in bounds) / len(bounds)
+    middle = np.sum([low + high for low, high in bounds], axis=0) / (2 * len(bounds))
+    open_ = np.sum([np.maximum(high - middle, middle - low) for low, high in bounds], axis=0) / len(bounds)
     with np.errstate(invalid="ignore"):
         left = np.where(reach == 0, 0.0, open_ * reach).sum(axis=-1)
     slopes, places = -middle, np.arange(reach.shape[-1])
@@ -175,8 +173,9 @@ def averages(weights: Weights, values: Form) -> tuple[Floats, Floats]:
         off = (weights.off[..., :, None, :] * np.maximum(np.abs(low), np.abs(high))).sum(axis=-1)
     off = rounded_up(np.where(np.isnan(off), np.inf, off), weights.length + 1)
     light, heavy, low, high = np.broadcast_arrays(light, heavy, low, high)
-    unknown = ~(np.isfinite(low) & np.isfinite(high)).all(axis=-1)
-    low, high = np.where(unknown[..., None], 0.0, low), np.where(unknown[..., None], 0.0, high)
+    unknown = np.logical_not((np.isfinite(low) & np.isfinite(high)).all(axis=-1, keepdims=True))
+    low, high = np.where(unknown, 0.0, low), np.where(unknown, 0.0, high)
+    unknown = unknown[..., 0]
     bottom, top = -largest_average(light, heavy, -low), largest_average(light, heavy, high)
     bottom, top = add(bottom, -off)[0], add(top, off)[1]
     return np.where(unknown, -np.inf, bottom), np.where(unknown, np.inf, top)
