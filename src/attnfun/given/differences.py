@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arithmetic.directed import ULP, add, multiply, rounded_up
+from ..arithmetic.directed import ULP, add_up, multiply, rounded_up
 from ..readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
 from . import forms
 from .enclosure import (
@@ -157,7 +157,7 @@ def by_slopes(function: Function, a: Form, b: Form, d: Form, symbols: Symbols) -
     """`f(b) - f(a)`: a slope of f between them, times d [T 12.5]."""
     least, most = slope_range(function, np.minimum(a.lo, b.lo), np.maximum(a.hi, b.hi))
     middle = np.where(np.isfinite(least) & np.isfinite(most), least / 2 + most / 2, 0.0)
-    off = np.maximum(add(most, -middle)[1], add(middle, -least)[1])
+    off = np.maximum(add_up(most, -middle), add_up(middle, -least))
     with np.errstate(invalid="ignore"):
         off = np.where((off == 0) | (d.magnitude == 0), 0.0, rounded_up(off * d.magnitude, 1))
     candidates = [multiply(*np.broadcast_arrays(slope, end)) for slope in (least, most) for end in (d.lo, d.hi)]
@@ -203,7 +203,7 @@ def _max(run: Run, inputs: Inputs, a: Mapping[str, Any], b: Mapping[str, Any]) -
     lo, hi = d.lo.min(axis=places, keepdims=a["keep"]), d.hi.max(axis=places, keepdims=a["keep"])
     known = np.isfinite(lo) & np.isfinite(hi)
     middle = np.where(known, lo / 2 + hi / 2, 0.0)
-    off = np.where(known, np.maximum(add(hi, -middle)[1], add(middle, -lo)[1]), np.inf)
+    off = np.where(known, np.maximum(add_up(hi, -middle), add_up(middle, -lo)), np.inf)
     none = np.zeros((len(lo), 0, *lo.shape[1:]))
     return opened(Form(middle, none, np.zeros_like(lo), lo, hi), off, run.symbols)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.directed import SMALLEST, ULP, above, add, below, dot_up, multiply, rounded_up, sum_up
+from ..arithmetic.directed import SMALLEST, ULP, above, add_down, add_up, below, dot_up, multiply, rounded_up, sum_up
 
 Floats = npt.NDArray[np.float64]
 SPARE = 8
@@ -85,7 +85,7 @@ class Form:
     def widened(self, extra: Floats) -> Form:
         """The same with numbers that may be off by so much more."""
         slack = rounded_up(self.slack + extra, 1)
-        return replace(self, slack=slack, lo=add(self.lo, -extra)[0], hi=add(self.hi, extra)[1])
+        return replace(self, slack=slack, lo=add_down(self.lo, -extra), hi=add_up(self.hi, extra))
 
     def within(self, lo: Floats, hi: Floats) -> Form:
         """The same, known to lie in [lo, hi] as well."""
@@ -106,7 +106,7 @@ class Form:
         a, b = aligned(self, other)
         centre, terms = a.centre + b.centre, a.terms + b.terms
         slack = a.slack + b.slack + ULP * (np.abs(centre) + np.abs(terms).sum(axis=1))  # each relative to itself
-        lo, hi = add(a.lo, b.lo)[0], add(a.hi, b.hi)[1]
+        lo, hi = add_down(a.lo, b.lo), add_up(a.hi, b.hi)
         return made(centre, terms, rounded_up(slack, SPARE), lo, hi)
 
     def __sub__(self, other: Form) -> Form:
@@ -151,7 +151,7 @@ def made(centre: Floats, terms: Floats, slack: Floats, lo: Floats, hi: Floats) -
     lo, hi = np.maximum(lo, low), np.minimum(hi, high)
     with np.errstate(invalid="ignore", over="ignore"):
         middle = lo / 2 + hi / 2
-        half = np.maximum(add(hi, -middle)[1], add(middle, -lo)[1])
+        half = np.maximum(add_up(hi, -middle), add_up(middle, -lo))
     closer = half * FORGOTTEN < radius  # the ends say much more than the form does
     if closer.any():
         centre, slack = np.where(closer, middle, centre), np.where(closer, half, slack)
@@ -162,7 +162,7 @@ def made(centre: Floats, terms: Floats, slack: Floats, lo: Floats, hi: Floats) -
 def of_box(lo: Floats, hi: Floats, symbols: Symbols | None = None) -> Form:
     """The coordinates of boxes (B, D) as forms, one symbol each; without symbols where there would be too many."""
     centre = np.clip(lo / 2 + hi / 2, lo, hi)
-    radius = np.maximum(add(hi, -centre)[1], add(centre, -lo)[1])  # (B, D)
+    radius = np.maximum(add_up(hi, -centre), add_up(centre, -lo))  # (B, D)
     if symbols is not None and lo.shape[1] > symbols.most:
         return Form(centre, np.zeros((len(lo), 0, lo.shape[1])), radius, lo, hi)
     if symbols is not None:
@@ -210,7 +210,7 @@ def scaled(form: Form, factor: Floats, by: Floats) -> Form:
         slack = np.where(exact, form.slack, rounded_up(slack, SPARE))
     ends = [multiply(*np.broadcast_arrays(end, factor)) for end in (form.lo, form.hi)]
     lo, hi = np.minimum(ends[0][0], ends[1][0]), np.maximum(ends[0][1], ends[1][1])
-    return made(form.centre * factor + by, form.terms * factor[:, None], slack, add(lo, by)[0], add(hi, by)[1])
+    return made(form.centre * factor + by, form.terms * factor[:, None], slack, add_down(lo, by), add_up(hi, by))
 
 
 def linear(form: Form, weight: Floats, bias: Floats) -> Form:
@@ -227,7 +227,7 @@ def _range_of_product(form: Form, weight: Floats, bias: Floats) -> tuple[Floats,
     sizes, count = np.abs(weight), len(weight) + SPARE
     with np.errstate(invalid="ignore", over="ignore"):
         mid = np.clip(form.lo / 2 + form.hi / 2, form.lo, form.hi)
-        radius = np.maximum(add(form.hi, -mid)[1], add(mid, -form.lo)[1])
+        radius = np.maximum(add_up(form.hi, -mid), add_up(mid, -form.lo))
         centre = mid @ weight + bias
         reach = dot_up(radius, sizes) + count * ULP * (dot_up(np.abs(mid), sizes) + np.abs(bias))
         reach = rounded_up(reach + count * SMALLEST, SPARE)
@@ -279,7 +279,7 @@ def _range_of_matrices(a: Form, b: Form) -> tuple[Floats, Floats]:
     """Ends of products of matrices known within [lo, hi], by midpoints and radii."""
     with np.errstate(invalid="ignore", over="ignore"):
         mids = [np.clip(each.lo / 2 + each.hi / 2, each.lo, each.hi) for each in (a, b)]
-        radii = [np.maximum(add(x.hi, -mid)[1], add(mid, -x.lo)[1]) for x, mid in zip((a, b), mids, strict=True)]
+        radii = [np.maximum(add_up(x.hi, -mid), add_up(mid, -x.lo)) for x, mid in zip((a, b), mids, strict=True)]
         sizes, inner = [np.abs(mid) for mid in mids], a.shape[-1] + SPARE
         centre = mids[0] @ mids[1]
         reach = dot_up(sizes[0], radii[1]) + dot_up(radii[0], above(sizes[1] + radii[1]))

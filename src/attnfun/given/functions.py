@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from ..arithmetic import Interval
-from ..arithmetic.directed import Floats, above, add, below, rounded_up
+from ..arithmetic.directed import Floats, above, add_up, below, rounded_up
 
 PIECES = 12
 """Pieces of an interval on which slopes are bounded."""
@@ -224,7 +224,7 @@ def line(function: Function, lo: Floats, hi: Floats) -> Line:
         whole = function.value(Interval(low, high))
         good = known & whole.defined & np.isfinite(floor) & np.isfinite(ceiling)
         middle = np.where(good, floor / 2 + ceiling / 2, 0.0)
-        off = np.maximum(add(ceiling, -middle)[1], add(middle, -floor)[1])
+        off = np.maximum(add_up(ceiling, -middle), add_up(middle, -floor))
         unknown = function.value(Interval(lo, hi)) if not known.all() else whole
     return Line(
         np.where(good, chord, 0.0),
@@ -271,7 +271,7 @@ def _between(values: Interval, slopes: Interval, points: Floats) -> tuple[Floats
     From the left end it rises at most with the largest slope, towards the right end it falls at least with the least
     one; the two lines meet above the function.
     """
-    width = add(points[1:], -points[:-1])[1]
+    width = add_up(points[1:], -points[:-1])
     ceiling = _tent(values.hi[:-1], values.hi[1:], slopes.lo, slopes.hi, width).max(axis=0)
     floor = -_tent(-values.lo[:-1], -values.lo[1:], -slopes.hi, -slopes.lo, width).max(axis=0)
     return floor, ceiling
@@ -287,7 +287,7 @@ def _tent(left: Floats, right: Floats, least: Floats, most: Floats, width: Float
     with np.errstate(all="ignore"):
         meet = np.clip((right - left - least * width) / (most - least), 0.0, width)
         meet = np.where(np.isfinite(meet), meet, width / 2)
-        peak = np.maximum(_line_up(left, most, meet), _line_up(right, -least, add(width, -meet)[1]))
+        peak = np.maximum(_line_up(left, most, meet), _line_up(right, -least, add_up(width, -meet)))
     bound = np.maximum(np.maximum(left, right), np.where(monotone, -np.inf, peak))
     return np.where(np.isnan(bound), np.inf, bound)
 
@@ -296,7 +296,7 @@ def _line_up(start: Floats, slope: Floats, way: Floats) -> Floats:
     """An upper bound on `start + slope way` for slope, way >= 0."""
     with np.errstate(all="ignore"):
         rise = np.where(way == 0, 0.0, rounded_up(slope * way, 1) + np.finfo(np.float64).smallest_subnormal)
-        return add(start, rise)[1]
+        return add_up(start, rise)
 
 
 def with_data(operation: str, data: Mapping[str, Any]) -> Function:

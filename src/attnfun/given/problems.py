@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..arithmetic import Interval, join
-from ..arithmetic.directed import SMALLEST, ULP, add, rounded_up
+from ..arithmetic.directed import SMALLEST, ULP, add_down, rounded_up
 from ..arithmetic.jets import variables
 from ..domains.box import Box
 from ..readers.graph import Graph
@@ -178,4 +178,4 @@ def surely(problem: Quantities, point: Floats) -> Floats:
 
 def least_gap(a: Floats, b: Floats) -> Floats:
     """A lower bound on a - b."""
-    return add(a, -b)[0]
+    return add_down(a, -b)

@@ -18,7 +18,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.directed import SMALLEST, ULP, above, add, below, exp_down, exp_up, rounded_up, sum_down, sum_up
+from ..arithmetic.directed import (
+    SMALLEST,
+    ULP,
+    above,
+    add_down,
+    add_up,
+    below,
+    exp_down,
+    exp_up,
+    rounded_up,
+    sum_down,
+    sum_up,
+)
 from ..proofs.mixture import exponentials, largest_average
 from .forms import SPARE, Form, Symbols, made, opened
 
@@ -82,8 +94,8 @@ def ends(centre: Floats, reach: Floats) -> tuple[Floats, Floats]:
 def differences(scores: Form, centre: Floats, reach: Floats) -> tuple[Floats, Floats]:
     """Ends of `s_j - s_i`, (B, R, i, j), by the forms and by the ends of the scores."""
     lo, hi = ends(centre, reach)
-    lo = np.maximum(lo, add(scores.lo[..., None, :], -scores.hi[..., :, None])[0])
-    hi = np.minimum(hi, add(scores.hi[..., None, :], -scores.lo[..., :, None])[1])
+    lo = np.maximum(lo, add_down(scores.lo[..., None, :], -scores.hi[..., :, None]))
+    hi = np.minimum(hi, add_up(scores.hi[..., None, :], -scores.lo[..., :, None]))
     places = np.arange(scores.shape[-1])
     lo[..., places, places] = hi[..., places, places] = 0.0
     return lo, hi
@@ -104,7 +116,7 @@ def softmax(scores: Form, symbols: Symbols) -> Form:
     lo, hi = weights_between(*differences(scores, centre, reach))
     slopes, left = _linear_part(scores, centre, reach)
     middle = lo / 2 + hi / 2
-    flat = np.maximum(add(hi, -middle)[1], add(middle, -lo)[1])
+    flat = np.maximum(add_up(hi, -middle), add_up(middle, -lo))
     bent = np.isfinite(left) & (left < flat)  # where the line is worth more than the range
     slopes = np.where(bent[..., None], slopes, 0.0)
     low, high = weights_between(*ends(centre, 2 * ULP * np.abs(centre)))  # at the centre
@@ -177,7 +189,7 @@ def averages(weights: Weights, values: Form) -> tuple[Floats, Floats]:
     low, high = np.where(unknown, 0.0, low), np.where(unknown, 0.0, high)
     unknown = unknown[..., 0]
     bottom, top = -largest_average(light, heavy, -low), largest_average(light, heavy, high)
-    bottom, top = add(bottom, -off)[0], add(top, off)[1]
+    bottom, top = add_down(bottom, -off), add_up(top, off)
     return np.where(unknown, -np.inf, bottom), np.where(unknown, np.inf, top)
 
 
