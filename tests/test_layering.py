@@ -32,6 +32,7 @@ ORDER = [
     "compiled",
     "compiler",
     "combine",
+    "given",
     "initialise",
     "regressor",
     "types",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ToleranceNotMet,
         WorkersLost,
     )
+    from .given import certify, compare, ranges
     from .initialise import Placement, init_
     from .pieces.partition import Partition, partition
     from .proofs import Certificate, Progress
@@ -57,12 +58,15 @@ __all__ = [
     "TruncatedLinear",
     "WorkersLost",
     "__version__",
+    "certify",
+    "compare",
     "compile",
     "errors",
     "incontext",
     "init_",
     "load",
     "partition",
+    "ranges",
     "types",
     "zoo",
 ]
@@ -80,6 +84,7 @@ _HOMES = {
         "ToleranceNotMet",
         "WorkersLost",
     ),
+    "given": ("certify", "compare", "ranges"),
     "initialise": ("Placement", "init_"),
     "pieces.partition": ("Partition", "partition"),
     "compiler": ("compile",),

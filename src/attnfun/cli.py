@@ -185,6 +185,72 @@ def info(
         _print("no proof is stored" if stored is None else f"{stored}\n{stored.leaves} boxes, {stored.size} bytes")
 
 
+NetworkArgument = Annotated[Path, typer.Argument(help="An ONNX file, or a file written by attnfun compile.")]
+DomainOption = Annotated[
+    list[str], typer.Option("--domain", "-d", help="Ranges of all inputs, as x=-1:1 (repeat, or separate by spaces).")
+]
+DtypeOption = Annotated[
+    str | None, typer.Option(help="float64, float32, or exact for real arithmetic; the network's own if not given.")
+]
+TimeOption = Annotated[float, typer.Option(help="Seconds allowed.")]
+
+
+@app.command("ranges")
+def ranges_command(
+    network: NetworkArgument,
+    domain: DomainOption,
+    dtype: DtypeOption = None,
+    time_limit: TimeOption = TIME_LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Enclose all outputs of a network over a box of inputs."""
+    with notes.status(f"enclosing {network}"):
+        found = af.ranges(network, read_box(" ".join(domain)), dtype=dtype, time_limit=time_limit)
+    _print(found.as_dict() if as_json else str(found))
+
+
+@app.command("certify")
+def certify_command(
+    network: NetworkArgument,
+    domain: DomainOption,
+    target: Annotated[str | None, typer.Argument(help='A formula, as "sin(3*x)", or another network.')] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(help="A condition on outputs instead, as y0=-1:1 or y0>y1+0.1 (repeat)."),
+    ] = None,
+    eps: Annotated[float | None, typer.Option(help="The error that must be shown not to be exceeded.")] = None,
+    dtype: DtypeOption = None,
+    time_limit: TimeOption = TIME_LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Prove the largest error of a network against a formula, or a condition on its outputs."""
+    conditions = _read_conditions(require) if require else None
+    with notes.status(f"certifying {network}"):
+        shown = af.certify(
+            network, target, read_box(" ".join(domain)), requirement=conditions, eps=eps, dtype=dtype,
+            time_limit=time_limit,
+        )  # fmt: skip
+    _print(shown.as_dict() if as_json else str(shown))
+
+
+@app.command("compare")
+def compare_command(
+    first: NetworkArgument,
+    second: NetworkArgument,
+    domain: DomainOption,
+    eps: Annotated[float | None, typer.Option(help="The difference that must be shown not to be exceeded.")] = None,
+    dtype: DtypeOption = None,
+    time_limit: TimeOption = TIME_LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Prove the largest difference between two networks."""
+    with notes.status(f"comparing {first} and {second}"):
+        shown = af.compare(
+            first, second, read_box(" ".join(domain)), eps=eps, dtype=dtype, time_limit=time_limit
+        )  # fmt: skip
+    _print(shown.as_dict() if as_json else str(shown))
+
+
 @app.command()
 def export(
     file: FileArgument,
@@ -351,6 +417,31 @@ def _read_options(parts: Iterable[str]) -> dict[str, Any]:
             raise af.InputError("each --option must be one name and its value", got=part, remedy="Write tokens=500.")
         options[name] = _number(value)
     return options
+
+
+def _read_conditions(parts: Iterable[str]) -> dict[Any, Any]:
+    """`y0=-1:1` -> an interval of an output, `y0>y1+0.1` -> a margin of one above another."""
+    conditions: dict[Any, Any] = {}
+    for part in parts:
+        words = part.replace(" ", "")
+        interval = re.fullmatch(r"y(\d+)=([^:]*):([^:]*)", words)
+        margin = re.fullmatch(r"y(\d+)>y(\d+)(?:\+(.*))?", words)
+        try:
+            if interval:
+                key, value = int(interval[1]), tuple(float(end) if end else None for end in interval.groups()[1:])
+            elif margin:
+                key, value = (int(margin[1]), int(margin[2])), float(margin[3] or 0)
+            else:
+                raise ValueError
+        except ValueError:
+            raise af.InputError(
+                "each condition must be an interval of an output or a margin between two", got=part,
+                remedy="Write y0=-1:1, y0=:1 or y0>y1+0.1.",
+            ) from None  # fmt: skip
+        if key in conditions:
+            raise af.InputError("each output, or pair of outputs, may have one condition", got=part)
+        conditions[key] = value
+    return conditions
 
 
 def _number(words: str) -> int | float | str:

@@ -125,7 +125,14 @@ class TimeLimitReached(ToleranceNotMet):
 
 
 class ProofFailed(AttnfunError):
-    """A bound that cannot be proved, or a certificate that could not be proved again."""
+    """A bound that cannot be proved, or a certificate that could not be proved again.
+
+    `closest` is the box and the point that came closest to a counterexample, where they are known (or None).
+    """
+
+    def __init__(self, constraint: str, *, got: object = None, remedy: str = "", closest: Any = None) -> None:
+        super().__init__(constraint, got=got, remedy=remedy)
+        self.closest = closest
 
 
 class SoundnessError(AttnfunError):

@@ -5,6 +5,8 @@ Layers become a description and weights; `standalone/torch_model.py`, which need
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from math import isqrt
@@ -13,8 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import MissingExtra
+from ...errors import InputError, MissingExtra
 from ...network import Affine, Attention, Network, Softmax
+from ...network.layers import Layer
+from ...network.reference import run
 from ...network.stock import stock_heads, stock_size
 from .dense import Planned, check_size, describe, mixing, planned
 
@@ -167,3 +171,91 @@ def _stack_output(output: Array, heads: int, size: int) -> Array:
     out = np.zeros((heads * size, heads, size))
     out[:width, :own, :values] = output.transpose(2, 0, 1)
     return out.reshape(heads * size, heads * size)
+
+
+def from_torch(module: nn.Module) -> Network | None:
+    """The network of a module that `to_torch` made, with the weights that it has now; None for any other module.
+
+    Its weights are those of the module, bit for bit: what stock attention divides scores by is a power of two.
+    """
+    described, kind = getattr(module, "description", None), torch_model.AttentionNetwork.__name__
+    if type(module).__name__ != kind or not isinstance(described, dict):
+        return None
+    dtypes = {str(weight.dtype).removeprefix("torch.") for weight in module.parameters()}
+    if len(dtypes) != 1:
+        raise InputError("the weights of a module must have one dtype", got=", ".join(sorted(dtypes)))
+    layers, (length, width) = list[Layer](), described["shape_in"]
+    for part, layer in zip(module.layers, described["layers"], strict=True):  # type: ignore[arg-type]
+        layers.append(_LAYERS_OF[layer["kind"]](part, layer, width))
+        width = layers[-1].width_out
+    network = Network(tuple(layers), length, dtypes.pop())
+    _refuse_misread(module, network)
+    return network
+
+
+def _array(weight: Any) -> Array:
+    return weight.detach().cpu().double().numpy()
+
+
+def _linear_layer(part: Any, layer: dict[str, Any], width: int) -> Affine:
+    return Affine.tokenwise(_array(part.weight).T, _array(part.bias))
+
+
+def _mixing_layer(part: Any, layer: dict[str, Any], width: int) -> Affine:
+    """A map of all tokens at once, (n*d) -> (N*m), as one term for each pair of tokens."""
+    length, rows, columns = (layer[name] for name in ("length", "rows", "columns"))
+    blocks = _array(part[1].weight).T.reshape(length, width, rows, columns).transpose(2, 0, 1, 3)  # (N, n, d, m)
+    left = np.einsum("ab,cd->acbd", np.eye(rows), np.eye(length)).reshape(-1, rows, length)  # (N*n, N, n)
+    return Affine(blocks.reshape(-1, width, columns), _array(part[1].bias).reshape(rows, columns), left)
+
+
+def _attention_layer(part: Any, layer: dict[str, Any], width: int) -> Attention:
+    """The heads of stock attention, the silent ones included."""
+    stock, heads, embed, width_out = part.attention, layer["heads"], layer["embed"], layer["width_out"]
+    size = embed // heads
+    if stock.in_proj_weight is None:
+        projections = [stock.q_proj_weight, stock.k_proj_weight, stock.v_proj_weight]
+    else:
+        projections = list(stock.in_proj_weight.chunk(3))
+    query, key, value = (_array(weight).reshape(heads, size, -1).transpose(0, 2, 1) for weight in projections)
+    biases = [_array(bias).reshape(heads, size) for bias in stock.in_proj_bias.chunk(3)]
+    output = _array(stock.out_proj.weight)[:width_out].T.reshape(heads, size, width_out)
+    scale = float(isqrt(size))  # exact: a power of two
+    return Attention(
+        query[:, :width] / scale,
+        biases[0] / scale,
+        key,
+        biases[1],
+        value,
+        biases[2],
+        output,
+        _array(stock.out_proj.bias)[:width_out],
+        _array(part.memory),
+        layer["attends_data"],
+        layer["residual"],
+    )
+
+
+_LAYERS_OF: dict[str, Callable[[Any, dict[str, Any], int], Layer]] = {
+    "linear": _linear_layer,
+    "mixing": _mixing_layer,
+    "attention": _attention_layer,
+    "softmax": lambda part, layer, width: Softmax(width),
+}
+"""By the kind of a layer in the description: the layer from the module's part."""
+CHECKED, AGREED = 16, 1e-6
+"""Points at which what was read is compared with the module, and the fraction by which they may differ."""
+
+
+def _refuse_misread(module: nn.Module, network: Network) -> None:
+    """Refuse a module that computes something else than its layers: hooks, or code of its own."""
+    points = np.random.default_rng(0).normal(size=(CHECKED, *module.point_shape))  # type: ignore[misc]
+    with torch.no_grad():
+        own = deepcopy(module).double()(torch.tensor(points)).numpy().reshape(CHECKED, -1)
+    read = run(network, points.reshape(CHECKED, *network.shape_in)).reshape(CHECKED, -1)
+    if not np.allclose(own, read, rtol=AGREED, atol=AGREED * max(1.0, float(np.abs(own).max()))):
+        raise InputError(
+            "a module that attnfun exported must compute what its layers say",
+            got=f"outputs that differ by {np.abs(own - read).max():.3g}",
+            remedy="Remove hooks and code that change its values.",
+        )
