@@ -10,8 +10,8 @@ import numpy as np
 
 from ..arithmetic import Interval
 from ..domains.box import Box
-from ..targets.base import Status, Target, refuse_nonfinite
 from ..formula.circuits import Circuit
+from ..targets.base import Status, Target, refuse_nonfinite
 from ..targets.expression import LIBRARY_ASSUMPTION
 from .circuits import circuit_of, enclosed
 from .graph import Floats, Graph

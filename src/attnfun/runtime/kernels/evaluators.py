@@ -125,7 +125,7 @@ def attended(step: Step, X: Array) -> Array:
 
 
 def _of_one_token(layer: Attention, weights: dict[str, Array], X: Array) -> Array:
-    """A layer in which a single token sees itself and a few memory tokens, all heads at once; (b, 1, d) -> (b, 1, o)."""
+    """A layer in which one token sees itself and a few memory tokens, all heads at once; (b, 1, d) -> (b, 1, o)."""
     q, k, v = (plain.by_head(X, weights[name], weights[f"{name}_bias"])[:, 0] for name in ("query", "key", "value"))
     keys = [k, *weights["keys"].transpose(1, 0, 2)[:, None]]  # (b, H, k), then (1, H, k) for each memory token
     values = [v, *weights["values"].transpose(1, 0, 2)[:, None]]  # (b, H, v), then (1, H, v)
