@@ -86,14 +86,15 @@ def test_smooth_layers_are_enclosed_by_their_circuits(layer):
     circuit, wanted = target.circuit(), ran(module)
     atoms = list(X.T)
     for unit in circuit.units:
-        argument = sum(
-            (float(c.mid) * atoms[k] for k, c in unit.argument.terms.items()), float(unit.argument.constant.mid)
-        )
+        argument = at(unit.argument, atoms)
         assert unit.low <= argument.min() <= argument.max() <= unit.high
         atoms.append(unit.function(argument))
     for column, form in enumerate(circuit.outputs):
-        value = sum((float(c.mid) * atoms[k] for k, c in form.terms.items()), float(form.constant.mid))
-        assert value == pytest.approx(wanted[:, column], rel=0, abs=1e-13)
+        assert at(form, atoms) == pytest.approx(wanted[:, column], rel=0, abs=1e-13)
+
+
+def at(form, atoms):
+    return sum((float(c.mid) * atoms[k] for k, c in form.terms.items()), float(form.constant.mid))
 
 
 def test_a_smooth_network_is_compiled_saved_and_proved_again(tmp_path):
@@ -124,7 +125,7 @@ def test_pipelines():
     y = X[:, 0] - 2 * X[:, 1]
     for model in (
         make_pipeline(StandardScaler(), Ridge()),
-        make_pipeline(MinMaxScaler(), MLPRegressor((3,), max_iter=200, tol=1.0, random_state=0)),
+        make_pipeline(MinMaxScaler(), MLPRegressor(hidden_layer_sizes=(3,), max_iter=200, tol=1.0, random_state=0)),
     ):
         target = read_network(model.fit(X, y), as_box(BOX))
         assert target.values(X)[:, 0] == pytest.approx(model.predict(X), abs=1e-12)
