@@ -6,11 +6,11 @@ corollaries, made exact to any tolerance) [T 5.1].
 
     scores  { 0, -R (z - a), R (z - b) },     values  { z, a, b }.
 
-An end that is infinite is a memory token that is never heard (score -200). A layer of rectifiers has heads of one
-feature: scores R z of the token and 0 of one memory token of zeros. Otherwise the query is `(R z, 1)`, so scores are as
-affine in h as the values. The output map carries the heads into the features of the next layer's token, and after the
-last hidden layer into the outputs. Layers that clip nothing have
-heads that hear only the token: `LeakyReLU(z) = α z + (1 - α) max(0, z)` and residual additions need them.
+An end that is infinite is a memory token that is never heard (score -200). The query is `(R z, 1)`, so scores are as
+affine in h as the values. A layer of rectifiers has heads of one feature: scores R z of the token, whose key is 1, and
+0 of one memory token of zeros. The output map carries the heads into the features of the next layer's token, and after
+the last hidden layer into the outputs. Layers that clip nothing have heads that hear only the token:
+`LeakyReLU(z) = α z + (1 - α) max(0, z)` and residual additions need them.
 
 **Bound.** Each head is a fan with one token on each side (`proofs/fans.py`), so it is within `0.27847/R` of its
 unit. Clipping is 1-Lipschitz, hence errors before layer l obey `e_{l+1} <= |W_{l+1}| (e_l + 0.27847/R)`, |W| the

@@ -415,8 +415,9 @@ class _Lowering:
             total = total.plus(power)
         (whole,) = self.units(LOG, _forms([total]), text)
         logarithm = whole.plus(middle)
-        least = min(float(r.lo) for r in ranges) - max(float(r.hi) for r in ranges) - float(np.log(len(scores)))
-        within = Interval(np.nextafter(least, -inf) - 1e-9, 0.0)
+        lowest, highest = min(float(r.lo) for r in ranges), max(float(r.hi) for r in ranges)
+        least = Interval(lowest) - Interval(highest) - np.log(Interval(float(len(scores))))  # type: ignore[operator]
+        within = Interval(float(least.lo), 0.0)
         return self.units(EXP, _forms([form.plus(logarithm, -ONE) for form in scores]), text, within)
 
     def normalise(self, forms: Forms, axes: tuple[int, ...], epsilon: float, text: str) -> Forms:
