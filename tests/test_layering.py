@@ -24,6 +24,7 @@ ORDER = [
     "runtime",
     "constructions",
     "proofs",
+    "calculus",
     "planner",
     "sharding",
     "algebra",
