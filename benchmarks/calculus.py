@@ -165,9 +165,9 @@ def page(lines: list[tuple[str, ...]]) -> str:
     head = (
         "# Calculus: 40 answers\n\n"
         f"{enclosed} of {len(lines)} true answers are enclosed. Truth is a closed form, or a rigorous quadrature, in "
-        "ball arithmetic at 200 bits. *Width* is that of the enclosure of the target, of the widest one for roots. SciPy "
-        "(`nquad`, `minimize_scalar` and `minimize`, `brentq` on 200 points) proves nothing; *its error* is the "
-        "distance from the truth. Seconds are processor seconds of the call. Made by `python benchmarks/calculus.py`.\n\n"
+        "ball arithmetic at 200 bits. *Width* is that of the enclosure of the target, of the widest one for roots. "
+        "SciPy (`nquad`, `minimize_scalar` and `minimize`, `brentq` on 200 points) proves nothing; *its error* is the "
+        "distance from the truth. Seconds are processor seconds of the call. By `python benchmarks/calculus.py`.\n\n"
         "| function | domain | answer | enclosed | status | width | seconds | SciPy's error | its seconds |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
     )

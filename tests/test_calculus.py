@@ -221,15 +221,15 @@ def test_roots_in_closed_form():
 
 
 def test_what_cannot_be_decided_is_not_called_a_root():
-    for text, low, high in (
-        ("(x - 0.3)**2", 0.3, 0.3),
-        ("where(x < 0.1, -1, 1)", 0.1, 0.1),
-        ("max(x, 0.5) - 0.5", -1.0, 0.5),  # zero on a part of the line
+    for text, low, high, room in (
+        ("(x - 0.3)**2", 0.3, 0.3, 1e-6),
+        ("where(x < 0.1, -1, 1)", 0.1, 0.1, 1e-6),
+        ("max(x, 0.5) - 0.5", -1.0, 0.5, 1e-3),  # zero on many intervals, which are not cut finely
     ):
         single, undecided, _ = isolated(function(text, x=(-1, 1)), readings(40))
         assert not len(single)
         assert len(undecided) == 1
-        assert undecided.lo[0] <= low <= high <= undecided.hi[0] < high + 1e-6
+        assert undecided.lo[0] <= low <= high <= undecided.hi[0] < high + room
     assert str(net("2 + cos(x)").roots()) == "no root, proved"
 
 
