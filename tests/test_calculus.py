@@ -244,12 +244,11 @@ def test_time_that_runs_out_leaves_wide_answers_that_hold():
     assert undecided.lo[0] == -1.0
 
 
-def test_what_is_not_defined_everywhere_is_conditional():
-    made = net("sqrt(x - sin(x))", 0.0, 1.0, 0.1)
-    assert made.certificate.status is Status.CONDITIONAL
-    assert made.integrate().target.status is made.max().target.status is Status.CONDITIONAL
-    assert made.max().network.status is made.roots().status is Status.CONDITIONAL
-    assert any("defined" in line for line in made.integrate().assumptions)
+def test_what_may_not_be_defined_everywhere_is_not_called_defined():
+    subject = function("sqrt(x - sin(x))", x=(0, 1))  # no enclosure tells that x - sin(x) >= 0 near 0
+    assert not enclosed_integral(subject, 1e-9, readings(4))[1]
+    assert not maximum(subject, 1e-9, 0.0, readings(4)).defined
+    assert not isolated(subject, readings(4))[2]
 
 
 def test_models_know_nothing_across_a_kink():
