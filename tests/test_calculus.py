@@ -330,7 +330,7 @@ def test_a_derivative_is_saved_with_its_proof_and_judged(tmp_path):
 
 
 def test_deep_networks_have_the_derivative_of_their_target():
-    made = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-2)
+    made = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-2, construction="circuit")
     slope = made.diff("x")
     rows = made.domain.sample(200, np.random.default_rng(0))
     assert slope.construction != "derivative"
