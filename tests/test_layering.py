@@ -26,6 +26,7 @@ ORDER = [
     "runtime",
     "constructions",
     "proofs",
+    "calculus",
     "planner",
     "sharding",
     "algebra",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from .formula.functions import FUNCTIONS
 from .resources.deadline import TIME_LIMIT, Deadline
 
 if TYPE_CHECKING:
@@ -11,9 +14,19 @@ if TYPE_CHECKING:
 
 
 class Algebra:
-    """Sums, products and compositions of compiled networks and numbers, each a compiled network with a certificate."""
+    """Arithmetic with compiled networks and numbers, and compositions; each a compiled network with a certificate."""
 
-    __array_ufunc__ = None  # a NumPy number times a network is the network's business
+    def __array_ufunc__(self: Any, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's functions of networks, as `np.maximum(net, 0)` or `np.tanh(net)`: networks with certificates.
+
+        >>> import attnfun as af
+        >>> net = af.compile("x", domain={"x": (0.5, 1)}, eps=1e-3)
+        >>> np.maximum(net, 0.75).name, np.sqrt(net).certificate.status.value
+        ('max(x, 0.75)', 'proved')
+        """
+        if method != "__call__" or kwargs:
+            return NotImplemented
+        return on_networks(ufunc, inputs)
 
     def after(self: Any, inner: Compiled) -> Compiled:
         """The composition, this network of `inner`; also written `self(inner)`."""
@@ -62,3 +75,63 @@ class Algebra:
         return product(self, other)
 
     __rmul__ = __mul__
+
+    def __truediv__(self: Any, other: Any) -> Compiled:
+        from .combine import quotient
+
+        return quotient(self, other)
+
+    def __rtruediv__(self: Any, other: Any) -> Compiled:
+        from .combine import quotient
+
+        return quotient(other, self)
+
+    def __pow__(self: Any, exponent: Any) -> Compiled:
+        from .combine import power
+
+        return power(self, exponent)
+
+    def __rpow__(self: Any, base: Any) -> Compiled:
+        from .combine import power
+
+        return power(base, self)
+
+    def __abs__(self: Any) -> Compiled:
+        from .combine import function
+
+        return function("abs", self)
+
+    def __pos__(self: Any) -> Compiled:
+        return self
+
+    def maximum(self: Any, other: Any) -> Compiled:
+        """The larger of two values, of networks or numbers; also written `np.maximum(net, other)`."""
+        from .combine import function
+
+        return function("max", self, other)
+
+    def minimum(self: Any, other: Any) -> Compiled:
+        """The smaller of two values, of networks or numbers; also written `np.minimum(net, other)`."""
+        from .combine import function
+
+        return function("min", self, other)
+
+
+def on_networks(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
+    """One of NumPy's functions of networks and numbers; NotImplemented where formulas do not know it."""
+    from .combine import function, power, product, quotient, total
+
+    known = {np.add: total, np.multiply: product, np.divide: quotient, np.power: power}
+    if ufunc is np.subtract:
+        first, second = operands
+        return total(first, second, sign=-1.0) if isinstance(first, Algebra) else -second + first
+    if ufunc is np.negative:
+        return -operands[0]
+    if ufunc is np.positive:
+        return operands[0]
+    if ufunc in (np.add, np.multiply) and not isinstance(operands[0], Algebra):
+        return known[ufunc](operands[1], operands[0])
+    if ufunc in known:
+        return known[ufunc](*operands)
+    names = [each.name for each in FUNCTIONS.values() if each.values is ufunc]
+    return function(names[0], *operands) if names else NotImplemented

@@ -295,6 +295,58 @@ def plot(
     _print([str(path)] if as_json else str(path))
 
 
+Component = Annotated[int | None, typer.Option(help="Which output of a vector or sequence, from 0.")]
+Tolerance = Annotated[float, typer.Option(help="How wide the enclosure may be, relative to the values.")]
+Seconds = Annotated[float, typer.Option("--time-limit", help="Seconds allowed.")]
+
+
+@app.command()
+def integrate(
+    file: FileArgument,
+    component: Component = None,
+    tolerance: Tolerance = 1e-12,
+    time_limit: Seconds = TIME_LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Enclose the integral over the domain, of the target and of a saved network."""
+    net = af.load(file)
+    _answer(net.integrate(output=component, tolerance=tolerance, time_limit=time_limit), as_json)
+
+
+@app.command("max")
+def maximum(
+    file: FileArgument,
+    component: Component = None,
+    tolerance: Tolerance = 1e-12,
+    time_limit: Seconds = TIME_LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Enclose the largest value on the domain and where it is taken, of the target and of a saved network."""
+    net = af.load(file)
+    _answer(net.max(output=component, tolerance=tolerance, time_limit=time_limit), as_json)
+
+
+@app.command("min")
+def minimum(
+    file: FileArgument,
+    component: Component = None,
+    tolerance: Tolerance = 1e-12,
+    time_limit: Seconds = TIME_LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Enclose the smallest value on the domain and where it is taken, of the target and of a saved network."""
+    net = af.load(file)
+    _answer(net.min(output=component, tolerance=tolerance, time_limit=time_limit), as_json)
+
+
+@app.command()
+def roots(
+    file: FileArgument, component: Component = None, time_limit: Seconds = TIME_LIMIT, as_json: AsJson = False
+) -> None:
+    """Enclose the roots of the target of a saved network in one variable."""
+    _answer(af.load(file).roots(output=component, time_limit=time_limit), as_json)
+
+
 @app.command()
 def report(
     file: FileArgument,
@@ -402,6 +454,10 @@ def _report(net: af.Compiled, as_json: bool) -> None:
         _print({"summary": net.summary().as_dict(), "certificate": net.certificate.as_dict()})
     else:
         _print(f"{net.summary()}\n\n{net.certificate}")
+
+
+def _answer(answer: Any, as_json: bool) -> None:
+    _print(answer.as_dict() if as_json else str(answer))
 
 
 def _print(value: Any) -> None:

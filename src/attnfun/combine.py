@@ -1,14 +1,16 @@
-"""Compiled networks put together: compositions, sums, products and restrictions, with combined certificates.
+"""Compiled networks put together: compositions, sums, products, quotients and so on, with combined certificates.
 
 Three things can be done with networks: put them side by side, put one behind the other, or take one on a part of its
 domain (`proofs/rules/parts.py` says what is then known). Everything else is a composition: a sum is an affine map of
-two networks side by side, a product is a small network that multiplies, compiled for the ranges at hand.
+two networks side by side, a product, a quotient or a maximum a small network compiled for the ranges at hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from decimal import Decimal
+from functools import reduce
 from math import inf, isinf, prod
 from typing import Any
 
@@ -17,32 +19,39 @@ import numpy.typing as npt
 
 from .arguments import real_array
 from .arithmetic import Interval
-from .arithmetic.formats import round_to
-from .compiled import MADE_OF_PARTS, Compiled
+from .arithmetic.formats import FORMATS, round_to
+from .calculus.derivatives import derivative_network
+from .compiled import DERIVATIVE, MADE_OF_PARTS, Compiled
 from .compiler import compile
 from .domains.box import WIDEST, Box, as_box
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
+from .formula.writing import Spelled
 from .network import Affine, Network
 from .proofs import Certificate, Claim, Effort, certify, combine
 from .proofs.naming import indices, product_formula
-from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of
+from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of, spelled
 from .proofs.search import network_rows
 from .resources.deadline import Deadline
-from .targets import PiecewiseLinear, Status, Unanswerable
+from .targets import Antiderivative, Expression, PiecewiseLinear, Status, Target, Unanswerable
 from .targets.combined import Composed, Stacked
+from .targets.continuity import modulus
+from .targets.derivatives import derivative as derivative_of
+from .targets.derivatives import formulas
 from .targets.piecewise import Stage
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 SHARE = 0.1
-"""A network that multiplies may add this fraction of what the errors of its factors cost."""
+"""A network for a product, say, may add this fraction of what the errors of its operands cost."""
 COARSER = 4.0
 """Where that is out of reach, it may add so many times as much, and so on."""
 LARGEST = 1e100
 """Beyond this error nothing is tried."""
 ROOM = 2.0**-20
 """Outer networks are made for ranges that are wider by this fraction."""
+ROUNDED = 2.0**16
+"""Units of the largest value that rounding may cost a derivative before a proof looks further."""
 SAMPLES = 4096
 """Points that say where the values of an estimated network lie."""
 
@@ -89,6 +98,147 @@ def product(net: Compiled, other: Any) -> Compiled:
     return _affine(net, weight, np.zeros(len(weight[0])), shape)
 
 
+def quotient(net: Any, other: Any) -> Compiled:
+    """`net / other`, one of them perhaps numbers; the divisor must be proved to keep away from 0."""
+    if not isinstance(other, Compiled):
+        numbers = _numbers(other)
+        _require(bool((numbers != 0).all()), "a divisor must not be zero", got=shown(other))
+        with np.errstate(over="ignore"):
+            return product(net, 1.0 / numbers)
+    reach = _reach(other)
+    _require(
+        bool(((reach.lo > 0) | (reach.hi < 0)).all()),
+        "the values of a divisor must be proved to keep away from 0, those of its network too",
+        got=f"values in {spelled(reach)}",
+        remedy="Compile the divisor with a smaller eps, or restrict() it.",
+    )
+    return applied("{0}/{1}", net, other)
+
+
+def power(base: Any, exponent: Any) -> Compiled:
+    """`base ** exponent`, one of them perhaps a number."""
+    return applied("{0}**{1}", base, exponent)
+
+
+def function(name: str, *operands: Any) -> Compiled:
+    """A function of formulas, such as "tanh" or "max", of networks and numbers, value by value."""
+    return applied(f"{name}({', '.join(f'{{{k}}}' for k in range(len(operands)))})", *operands)
+
+
+def applied(pattern: str, *operands: Any) -> Compiled:
+    """A formula of networks and numbers, value by value: `{0}` stands for the first of them, and so on."""
+    given = [each if isinstance(each, Compiled) else _numbers(each) for each in operands]
+    nets = list({id(each): each for each in given if isinstance(each, Compiled)}.values())
+    shape = ()
+    for each in given:
+        shape = _broadcast(shape, each.output_shape if isinstance(each, Compiled) else each.shape)
+    starts = dict(zip(map(id, nets), np.cumsum([0, *(prod(net.output_shape) for net in nets)]).tolist(), strict=False))
+    columns = [
+        [f"u{starts[id(each)] + k}" for k in indices(each.output_shape, shape)]
+        if isinstance(each, Compiled)
+        else [_written(number) for number in np.broadcast_to(each, shape).ravel().tolist()]
+        for each in given
+    ]
+    texts = [pattern.format(*row) for row in zip(*columns, strict=True)]
+    inner = nets[0] if len(nets) == 1 else _stacked(nets)
+    reach, errors = _reach(inner), errors_of(inner.certificate)[:, -1]
+    box = _roomy(reach)
+    formula = texts[0] if shape == () else f"[{', '.join(texts)}]"
+    target = Expression(formula, box)
+    passed = float(modulus(target, Interval(box.lo, box.hi), errors[None]).max())
+    _require(
+        passed < inf,
+        f"{formula} must be defined and bounded for all values of the networks",
+        got=target.explain(Interval(box.lo[None], box.hi[None])),
+        remedy="Restrict the networks, or shift them away from there.",
+    )
+    return _behind(_small(formula, box, max(SHARE * passed, 1e-300), nets[0]), inner, shape)
+
+
+def derivative(net: Compiled, variable: str | None, eps: float | None, deadline: Deadline) -> Compiled:
+    """The derivative of a network by one of its variables, or that of its target compiled anew."""
+    axis = _axis(net.domain, variable)
+    target = derivative_of(_at_hand(net), axis)
+    try:
+        network = derivative_network(net.network, target.domain, axis, net.output_shape)
+    except Unanswerable:
+        return _anew(target, net, net.certificate.bound if eps is None else eps, deadline, accept=eps is None)
+    certificate = certify(
+        Claim.about(target, network),
+        _attainable(target, network, net.certificate.seed) if eps is None else eps,
+        norm=net.certificate.norm,
+        proof=net.certificate.status is not Status.ESTIMATED,
+        seed=net.certificate.seed,
+        effort=Effort(deadline),
+    )
+    if eps is not None and certificate.bound > eps:
+        return _anew(target, net, eps, deadline, accept=False)
+    return replace(_made(certificate, DERIVATIVE), eps=eps, outside=net.outside)
+
+
+def _attainable(target: Target, network: Network, seed: int) -> float:
+    """A bound that a proof should reach soon: twice the error at points, and what rounding may cost."""
+    rows = target.domain.sample(SAMPLES, np.random.default_rng(seed))
+    values = target.values(rows)
+    found = float(np.abs(network_rows(network, rows) - values).max())
+    return 2 * found + ROUNDED * FORMATS[network.dtype].unit * float(np.abs(values).max()) + 1e-300
+
+
+def antiderivative(net: Compiled, eps: float | None, deadline: Deadline) -> Compiled:
+    """The integral of the target from the lower end of its interval, compiled anew."""
+    target, domain = _at_hand(net), net.domain
+    single = domain.size == 1 and net.output_shape == ()
+    _require(single, "an antiderivative needs one variable and one output", got=net.name)
+    try:
+        [formula] = formulas(target, [Spelled(name) for name in domain.axes])
+    except Unanswerable:
+        raise InputError(
+            "a function must be a formula to have an antiderivative, or made of NumPy operations", got=net.name
+        ) from None
+    whole = Antiderivative(Expression(formula.text, domain.renamed(domain.axes)))
+    length = float(domain.hi.ravel()[0] - domain.lo.ravel()[0])
+    return _anew(whole, net, net.certificate.bound * length if eps is None else eps, deadline, accept=eps is None)
+
+
+def _anew(target: Target, like: Compiled, eps: float, deadline: Deadline, *, accept: bool) -> Compiled:
+    """A target compiled as another network was; with `accept` also where the tolerance is out of reach."""
+    keywords: dict[str, Any] = {"dtype": like.network.dtype, "seed": like.certificate.seed, "outside": like.outside}
+    proof = like.certificate.status is not Status.ESTIMATED
+    try:
+        return compile(target, target.domain, max(eps, 1e-300), time_limit=deadline, proof=proof, **keywords)
+    except ToleranceNotMet as missed:
+        if not accept or missed.best is None or (proof and not missed.best.certificate.proved):
+            raise
+        return missed.best
+
+
+def _at_hand(net: Compiled) -> Target:
+    """The target, on a box whose points are numbers or vectors."""
+    target = net.certificate.claim.target
+    if target is None:
+        raise InputError(
+            "the target must be at hand", got=net.name, remedy="Compile it anew: its code is not in a file."
+        )
+    plain = type(net.domain) is Box and net.domain.lo.ndim < 2
+    _require(plain, "the domain must be a box of numbers or vectors", got=repr(net.domain))
+    return target
+
+
+def _axis(domain: Box, variable: str | None) -> int:
+    """Which coordinate a name stands for."""
+    names = ", ".join(domain.shown_axes)
+    if variable is None:
+        _require(domain.size == 1, f"the variable must be named, one of {names}", got="none", remedy='Write diff("x").')
+        return 0
+    _require(variable in domain.axes, f"the variable must be one of {names}", got=shown(variable))
+    return domain.axes.index(variable)
+
+
+def _written(number: float) -> str:
+    """A number in a formula: its exact digits."""
+    return f"({Decimal(number)})" if number < 0 else f"{Decimal(number)}"
+
+
 def restricted(net: Compiled, domain: object) -> Compiled:
     """The same network on a part of its box."""
     whole = net.domain
@@ -127,12 +277,12 @@ def _product(net: Compiled, other: Compiled) -> Compiled:
     reach, errors = _reach(inner), errors_of(inner.certificate)[:, -1]
     box, size = _roomy(reach), reach.magnitude
     passed = float((size[first] * errors[second] + size[second] * errors[first]).max())
-    outer = _multiplier(product_formula(first, second, shape), box, max(SHARE * passed, 1e-300), net)
+    outer = _small(product_formula(first, second, shape), box, max(SHARE * passed, 1e-300), net)
     return _behind(outer, inner, shape)
 
 
-def _multiplier(formula: str, box: Box, eps: float, like: Compiled) -> Compiled:
-    """A network for products that is proved, as precise as eps if the arithmetic allows that."""
+def _small(formula: str, box: Box, eps: float, like: Compiled) -> Compiled:
+    """A network for products, say, that is proved, as precise as eps if the arithmetic allows that."""
     keywords: dict[str, Any] = {"construction": "circuit", "dtype": like.network.dtype, "seed": like.certificate.seed}
     while True:
         try:
@@ -164,7 +314,7 @@ def _affine(inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int,
 def _stacked(nets: list[Compiled]) -> Compiled:
     """Networks of one input side by side."""
     _compatible(*nets)
-    domain = _common_domain(nets[0].domain, nets[1].domain)
+    domain = reduce(_common_domain, [net.domain for net in nets])
     parts = tuple(net.certificate for net in nets)
     network = joint_network(Stacked.kind, [net.network for net in nets])
     outputs = (sum(prod(net.output_shape) for net in nets),)
@@ -245,7 +395,9 @@ def _reach(net: Compiled) -> Interval:
 def _roomy(reach: Interval) -> Box:
     """A box that surely holds the ranges (k,), with names for its axes."""
     room = ROOM * (reach.hi - reach.lo + np.abs(reach.lo) + np.abs(reach.hi)) + 1e-90
-    return Box(reach.lo - room, reach.hi + room, [f"u{k}" for k in range(len(room))])
+    low = np.where(reach.lo > 0, np.maximum(reach.lo - room, reach.lo / 2), reach.lo - room)  # signs stay
+    high = np.where(reach.hi < 0, np.minimum(reach.hi + room, reach.hi / 2), reach.hi + room)
+    return Box(low, high, [f"u{k}" for k in range(len(room))])
 
 
 def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field
 from math import inf
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ._version import __version__
 from .algebra import Algebra
 from .arguments import flag, one_of
+from .calculus.methods import Calculus
 from .constructions import REGISTRY
 from .domains.box import OUTSIDE, Box, Outside
 from .errors import FileFormatError, InputError
@@ -37,10 +38,14 @@ from .targets import Status
 from .targets.combined import Composed, Stacked
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+DERIVATIVE = "derivative"
+"""How networks are called that are derivatives of others."""
 THEOREMS = {name: construction.theorem for name, construction in REGISTRY.items()} | {
     "affine": "an affine map",
+    DERIVATIVE: "the derivative of one attention layer, an average over pairs of its tokens [T 13.6]",
     "side by side": "networks side by side, each with its own certificate",
     "composition": "one network of another",
 }
@@ -128,7 +133,7 @@ def _shown(value: object) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Compiled(Algebra):
+class Compiled(Algebra, Calculus):
     """A function as an attention network.
 
     Call it like the function it imitates: on points of shape `(..., D)` (or `(..., n, d)`), over any leading axes.
@@ -172,16 +177,35 @@ class Compiled(Algebra):
         return self.certificate.claim.output_shape
 
     @overload
-    def __call__(self, points: Compiled) -> Compiled: ...
+    def __call__(self, points: Compiled, /) -> Compiled: ...
     @overload
-    def __call__(self, points: npt.ArrayLike, *, outside: Outside | None = None) -> npt.NDArray[Any]: ...
-    def __call__(self, points: npt.ArrayLike | Compiled, *, outside: Outside | None = None) -> Any:
+    def __call__(
+        self,
+        points: npt.ArrayLike | Mapping[str, Any] | None = None,
+        /,
+        *,
+        outside: Outside | None = None,
+        **named: Any,
+    ) -> npt.NDArray[Any]: ...
+    def __call__(
+        self,
+        points: npt.ArrayLike | Mapping[str, Any] | Compiled | None = None,
+        /,
+        *,
+        outside: Outside | None = None,
+        **named: Any,
+    ) -> Any:
         """Evaluate the network, in its own dtype. `outside` overrides the rule for points outside the domain.
 
-        A Dask array gives a Dask array, evaluated when that is computed. A frame (pandas, polars) is read by the names
-        of its columns, those of the domain's axes, and gives a column, or a frame with one for each output. Called on
-        another compiled network, it gives the composition of both.
+        Coordinates may be given by name, `net(x=0.1, y=0.2)` or `net({"x": 0.1, "y": 0.2})`, numbers or arrays. A Dask
+        array gives a Dask array, evaluated when that is computed. A frame (pandas, polars) is read by the names of its
+        columns, those of the domain's axes, and gives a column, or a frame with one for each output. Called on another
+        compiled network, it gives the composition of both.
         """
+        if named or points is None or isinstance(points, Mapping):
+            if points is not None and named:
+                raise InputError("points must be given by place or by name, not both", got=", ".join(named))
+            points = self.domain.named(named if points is None else points)  # type: ignore[arg-type]
         if isinstance(points, Compiled):
             return self.after(points)
         return self._evaluation(outside)(points)
@@ -351,6 +375,7 @@ class Compiled(Algebra):
         at: npt.ArrayLike | None = None,
         output: int = 0,
         style: str = "page",
+        ax: Axes | None = None,
     ) -> Figure:
         """A matplotlib figure; saved if `path` is given (png, pdf, svg).
 
@@ -358,11 +383,12 @@ class Compiled(Algebra):
         `weights`, `tokens` (attention between the tokens of a sequence), `circuit` and `layers`; those that suit the
         network if not named. Beyond two variables they show lines through the point `at`, by default the centre or a
         point where the network varies more. `output` counts the outputs of a vector or sequence. The style "talk" draws
-        the function only, with type that can be read from the back row.
+        the function only, with type that can be read from the back row. With `ax`, one panel (`values` if not named) is
+        drawn into these axes of a figure of yours.
         """
         from .look.plots import plot
 
-        return plot(self, path, panels, at, output, style)
+        return plot(self, path, panels, at, output, style, ax)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page: certificate, size, interactive pictures, the network running in it."""
@@ -432,7 +458,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         certificate.claim.domain.admit(np.empty((0, certificate.claim.domain.size)), outside)  # type: ignore[arg-type]
         built = _unrestricted(certificate)
         kind = built.claim.description["kind"]
-        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else list(REGISTRY)
+        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else [*REGISTRY, DERIVATIVE]
         construction = given.text("construction", known)
         return Compiled(
             network=certificate.claim.network,

@@ -144,6 +144,27 @@ class Box:
             )
         return shape[:cut]
 
+    def named(self, coordinates: Mapping[str, Any]) -> Floats:
+        """Points from numbers or arrays for each coordinate by name, broadcast: (..., *shape).
+
+        >>> Box([0, 0], [1, 1], ("x", "y")).named({"y": 0.5, "x": [0.1, 0.2]}).tolist()
+        [[0.1, 0.5], [0.2, 0.5]]
+        """
+        wanted = self.axes
+        if set(coordinates) != set(wanted):
+            raise InputError(
+                f"each of {', '.join(self.shown_axes)} must be given by its name, and nothing else",
+                got=", ".join(map(shown, coordinates)) or "nothing",
+            )
+        columns = [real_array(name, coordinates[name]) for name in wanted]
+        try:
+            rows = np.stack(np.broadcast_arrays(*columns), axis=-1)  # (..., D)
+        except ValueError:
+            raise InputError(
+                "coordinates must have shapes that fit together", got=", ".join(str(each.shape) for each in columns)
+            ) from None
+        return self.unflatten(rows)
+
     def unflatten(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Rows of shape (B, D) -> points of shape (B, *shape)."""
         return rows.reshape(rows.shape[:-1] + self.shape)

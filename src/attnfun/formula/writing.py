@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import NamedTuple
 
 from .functions import CONSTANTS, LOGIC, TRUTHS
 from .program import Node, Program
 
 BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
 """How tightly operators bind; all else binds tighter."""
+TIGHT = 5
 LONGEST = 20_000
 """Letters of a program that is written down as a formula."""
 
@@ -21,44 +23,58 @@ def written(program: Program, names: Sequence[str] | None = None) -> str | None:
     >>> written(traced(lambda p: (p[..., 0] - 0.5) * -p[..., 1], (2,), "f"))
     '(x0 - 0.5)*-x1'
     """
-    texts: list[tuple[str, int]] = []
+    texts: list[Spelled] = []
     for node in program.nodes:
         texts.append(_written(node, [texts[k] for k in node.args], names))
-        if len(texts[-1][0]) > LONGEST:
+        if len(texts[-1].text) > LONGEST:
             return None
-    outputs = [texts[k][0] for k in program.outputs]
+    outputs = [texts[k].text for k in program.outputs]
     whole = f"[{', '.join(outputs)}]" if program.is_vector else outputs[0]
     return whole if len(whole) <= LONGEST else None
 
 
-def _written(node: Node, args: list[tuple[str, int]], names: Sequence[str] | None) -> tuple[str, int]:
+class Spelled(NamedTuple):
+    """A part of a formula, and how tightly its outermost operation binds."""
+
+    text: str
+    binds: int = TIGHT
+
+
+def _written(node: Node, args: list[Spelled], names: Sequence[str] | None) -> Spelled:
     """The text of one operation, and how tightly it binds."""
-    tight = BINDS["**"] + 1
     if node.kind == "variable":
-        return f"x{int(node.value)}" if names is None else names[int(node.value)], tight
+        return Spelled(f"x{int(node.value)}" if names is None else names[int(node.value)])
     if node.kind == "constant" and not node.exact:
-        return next(name for name, value in CONSTANTS.items() if value == node.value), tight
-    if node.kind == "constant":
-        digits = str(Decimal(abs(node.value)))
-        return (f"-{digits}", BINDS["neg"]) if node.value < 0 else (digits, tight)
-    binds = BINDS.get(node.kind, tight)
+        return Spelled(next(name for name, value in CONSTANTS.items() if value == node.value))
+    return spelled_number(node.value) if node.kind == "constant" else spelled(node.kind, args)
 
-    def inside(arg: tuple[str, int], least: int) -> str:
-        return arg[0] if arg[1] >= least else f"({arg[0]})"
 
-    if node.kind in TRUTHS:
-        return _condition(node.kind, [text for text, _ in args]), 0
-    match node.kind, args:
+def spelled_number(value: float) -> Spelled:
+    """A float by its exact digits."""
+    digits = str(Decimal(abs(value)))
+    return Spelled(f"-{digits}", BINDS["neg"]) if value < 0 else Spelled(digits)
+
+
+def spelled(kind: str, args: Sequence[Spelled]) -> Spelled:
+    """The text of an operation on others."""
+    binds = BINDS.get(kind, TIGHT)
+
+    def inside(arg: Spelled, least: int) -> str:
+        return arg.text if arg.binds >= least else f"({arg.text})"
+
+    if kind in TRUTHS:
+        return Spelled(_condition(kind, [arg.text for arg in args]), 0)
+    match kind, args:
         case "neg", [operand]:
-            return f"-{inside(operand, binds + 1)}", binds
+            return Spelled(f"-{inside(operand, binds + 1)}", binds)
         case "**", [base, exponent]:
-            return f"{inside(base, tight)}**{inside(exponent, tight)}", binds
+            return Spelled(f"{inside(base, TIGHT)}**{inside(exponent, TIGHT)}", binds)
         case "+" | "-", [left, right]:
-            return f"{inside(left, binds)} {node.kind} {inside(right, binds + 1)}", binds
+            return Spelled(f"{inside(left, binds)} {kind} {inside(right, binds + 1)}", binds)
         case "*" | "/", [left, right]:
-            return f"{inside(left, binds)}{node.kind}{inside(right, binds + 1)}", binds
+            return Spelled(f"{inside(left, binds)}{kind}{inside(right, binds + 1)}", binds)
         case _:
-            return f"{node.kind}({', '.join(text for text, _ in args)})", tight
+            return Spelled(f"{kind}({', '.join(arg.text for arg in args)})")
 
 
 def _condition(kind: str, args: list[str]) -> str:

@@ -6,6 +6,7 @@ formula such as `u0*u1`; both are recognised by what they compute.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING
@@ -35,7 +36,8 @@ def combined_name(kind: str, parts: Sequence[Claim], shape: Shape) -> str:
     outer, inner = parts
     sides = [part.claim for part in inner.parts] if inner.description["kind"] == Stacked.kind else [inner]
     operands = [(side.name, side.output_shape) for side in sides]
-    return _sum_name(outer, operands, shape) or _product_name(outer, operands, shape) or f"{outer.name} of {inner.name}"
+    known = _sum_name(outer, operands, shape) or _product_name(outer, operands, shape) or _formula_name(outer, operands)
+    return known or f"{outer.name} of {inner.name}"
 
 
 def indices(shape: Shape, wider: Shape) -> Integers:
@@ -113,3 +115,14 @@ def _product_name(outer: Claim, operands: Sequence[Operand], shape: Shape) -> st
     if target.text != product_formula(places[0], places[-1], shape):
         return ""
     return f"({operands[0][0]})*({operands[-1][0]})"
+
+
+def _formula_name(outer: Claim, operands: Sequence[Operand]) -> str:
+    """`max(f, g)` of a formula in u0, u1, ..., whose operands have one value each; nothing of another."""
+    axes = tuple(f"u{k}" for k in range(outer.domain.size))
+    plain = isinstance(outer.target, Expression) and outer.domain.axes == axes
+    if not plain or outer.output_shape != () or any(shape != () for _, shape in operands):
+        return ""
+    inside = {axis: name for axis, (name, _) in zip(axes, operands, strict=True)}
+    alone = re.fullmatch(r"\w+\([^()]*\)", outer.name)  # the arguments of a function need no parentheses
+    return re.sub(r"\bu\d+\b", lambda found: inside[found[0]] if alone else f"({inside[found[0]]})", outer.name)

@@ -22,7 +22,7 @@ from ..network import Network, storage
 from ..network.fields import Fields, shown
 from ..network.storage import Tensors
 from ..readers import NetworkFunction, says_how_it_runs
-from ..targets import Status, restore
+from ..targets import Antiderivative, Status, restore
 from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
 from ..targets.samples import HELD_OUT, described, says_what_was_measured
@@ -102,6 +102,7 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     },
     "truncated linear": {"ends": lambda given, name: given.each(name, lambda ends, end: ends.number(end, -inf))},
     "max-affine": {},
+    Antiderivative.kind: {"formula": Fields.text},
     "lipschitz": {"name": Fields.word, "constant": Fields.number},
     "traced": {"name": Fields.word, "formula": lambda given, name: given.text(name) if name in given else None},
     "network": {
@@ -127,6 +128,8 @@ def _description(given: Fields, domain: Box, output_shape: tuple[int, ...]) -> d
     read = {name: reader(given, name) for name, reader in DESCRIBED[kind].items()}
     if kind == "samples":
         return described(read["rows"], domain.size, prod(output_shape), held_out=read["held_out"])
+    if kind == Antiderivative.kind:
+        return Antiderivative.described(read["formula"])
     return {"kind": kind, **{name: value for name, value in read.items() if value is not None}}
 
 

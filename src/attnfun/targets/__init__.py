@@ -12,6 +12,7 @@ from ..arithmetic import Untraceable
 from ..domains.box import Box
 from ..errors import InputError
 from ..formula.sympy_reader import is_sympy, sympy_formula
+from .antiderivatives import Antiderivative
 from .base import Floats, Status, Target, Unanswerable
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .evaluations import Cache, Sampling
@@ -24,6 +25,7 @@ SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, Ma
 """Targets that are restored from their arrays, by the kind in their description."""
 
 __all__ = [
+    "Antiderivative",
     "Cache",
     "Expression",
     "MaxAffine",
@@ -82,6 +84,8 @@ def restore(
     """
     if description["kind"] == "expression":
         return Expression(description["text"], domain)
+    if description["kind"] == Antiderivative.kind:
+        return Antiderivative(Expression(description["formula"], domain))
     if description["kind"] in SAVED:
         return SAVED[description["kind"]].restored(description, arrays or {}, domain, output_shape)
     if description["kind"] == "lipschitz" and samples is not None:

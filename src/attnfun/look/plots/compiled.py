@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ...arguments import one_of
 from ...errors import InputError, shown
@@ -46,8 +46,12 @@ def plot(
     at: Any = None,
     output: int = 0,
     style: str = "page",
+    ax: Axes | None = None,
 ) -> Figure:
-    """A figure of the panels named, or of those that suit the network; in a talk, of its function only."""
+    """A figure of the panels named, or of those that suit the network; in a talk, of its function only.
+
+    With `ax`, one panel is drawn into axes that are there.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -56,6 +60,8 @@ def plot(
         raise InputError(f"panels must be some of {', '.join(PANELS)}, in a list", got=shown(panels))
     one_of("style", style, STYLES)
     window = look(net, at, output)
+    if ax is not None:
+        return _into(ax, window, ("values",) if panels is None else tuple(panels), path)
     names = tuple(panels or (suitable(window) if style == "page" else of_the_function(window)))
     rows, times = _rows(names), ENLARGED[style]
     size = times * WIDTH * max(2, *map(len, rows)), times * (HEIGHT * len(rows) + TITLE)
@@ -67,6 +73,17 @@ def plot(
         heading = f"{shortened(net.name, LONGEST)}\n{net.network.tokens} tokens, {net.certificate.headline}"
         figure.suptitle(heading, fontsize="large", parse_math=False)
     return save(figure, path, STYLES[style])
+
+
+def _into(ax: Axes, window: Window, names: tuple[str, ...], path: object) -> Figure:
+    """One panel in axes of a figure that somebody else made and will save."""
+    from matplotlib.axes import Axes as MatplotlibAxes
+
+    if not isinstance(ax, MatplotlibAxes) or len(names) != 1 or path is not None:
+        got = shown(ax) if not isinstance(ax, MatplotlibAxes) else f"panels={list(names)}, path={path!r}"
+        raise InputError("ax must be axes of matplotlib, for one panel and without a path", got=got)
+    PANELS[names[0]](ax, window)
+    return cast("Figure", ax.get_figure(root=True))
 
 
 def suitable(window: Window) -> tuple[str, ...]:
