@@ -73,8 +73,8 @@ RIDGES = (1e-5, 1e-2)
 variable and for all else: large values make long proofs."""
 CORNER_SHARE = 0.02
 """The fraction of the tolerance that corners may cost."""
-BEYOND = 2
-"""Long lines are resolved up to so many times the budget: that they are beyond it is known then."""
+LONGEST = 2**19
+"""Tokens up to which long lines are resolved, whatever the budget: what they take is known then."""
 FINEST_TOLERANCE = 1e-10
 """The tolerance, beside the largest value, that a network of a given size is made for."""
 
@@ -117,6 +117,7 @@ class SpectralConstruction(Construction):
     treats_tokens_alone: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "density"})
     bears_rounding: ClassVar[bool] = True
+    at_limit: ClassVar[str] = "use a larger eps, a shorter domain, or a finer dtype if there is one"
 
     def serves(self, target: Target) -> bool:
         """Few variables, or a black box that is a sum over few of them at a time.
@@ -149,7 +150,8 @@ class SpectralConstruction(Construction):
         summands, errors = zip(*planner.summands(), strict=True)
         heads = sum(summand.heads for summand in summands)
         tokens = heads * max(summand.size // summand.heads for summand in summands)
-        return Plan(tokens, sum(errors), summands, depth=planner.depth)
+        limit = max(summand.chain.limit if summand.chain else 0.0 for summand in summands)
+        return Plan(tokens, sum(errors), summands, depth=planner.depth, limit=limit)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Solve for the values and put the heads together."""
@@ -240,7 +242,7 @@ class _Planner:
     def resolved(self, part: Part) -> Resolution:
         """How finely a line must be resolved."""
         low, high = float(part.low[0]), float(part.high[0])
-        return resolution(self.line(part, 0), low, high, self.aim, BEYOND * self.budget, self.deadline)
+        return resolution(self.line(part, 0), low, high, self.aim, LONGEST, self.deadline)
 
     def chain(self, piece: Summand, aim: float, most: int) -> Chain:
         """Heads for a long line, `most` tokens where a size was asked for."""

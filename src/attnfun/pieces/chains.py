@@ -78,6 +78,12 @@ class Chain:
     """The largest error at samples and checks, and about what rounding may add; not a proof."""
     rounding: float
     """That share of it."""
+    aim: float
+
+    @property
+    def limit(self) -> float:
+        """About the smallest error in the deployed arithmetic, where rounding alone is above the aim; 0 elsewhere."""
+        return self.rounding if self.rounding > self.aim else 0.0
 
     @property
     def size(self) -> int:
@@ -150,7 +156,10 @@ class _Fit:
         self.rounding = windows.rounding(solved, format_)
         both = self.errors + self.rounding
         self.chain = Chain(
-            tuple(_with_values(link, solved, dtype) for link in links), float(both.max()), float(self.rounding.max())
+            tuple(_with_values(link, solved, dtype) for link in links),
+            float(both.max()),
+            float(self.rounding.max()),
+            aim,
         )
 
     def _links(self, heads: int, dtype: str) -> list[Link]:
