@@ -141,7 +141,7 @@ def main() -> None:
     second = table(["k", "proved", "tokens", "numbers", "seconds", "Chebyshev"], rates(chosen.seconds))
     described = "\n".join(f"- {name}: `{formula}`, {domain}" for name, formula, domain in functions)
     (RESULTS / "gallery.md").write_text(
-        f"# Hard functions\n\nBy `python benchmarks/gallery.py`; {chosen.seconds:g} seconds of computing a row at most. "
+        f"# Hard functions\n\nBy `python benchmarks/gallery.py`; at most {chosen.seconds:g} s of computing a row. "
         "*Chebyshev*: coefficients of a polynomial; *AAA*: support points of a rational function, where one is found. "
         f"Neither is proved.\n\n{first}\n\n{described}\n\n## sin(k x) at {RATE_TOLERANCE:g}\n\n{second}\n"
     )
