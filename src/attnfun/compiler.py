@@ -40,8 +40,12 @@ COPIES = 6
 """Times that the weights of a network are in memory while it is built and certified."""
 LARGEST_P = 1e6
 """L_p norms beyond are the largest error in all but name."""
-CLOSEST = 0.02
-"""No aim is closer than this fraction of the tolerance while networks stay as large as they are."""
+CLOSEST = 1e-3
+"""No aim is closer than this fraction of the tolerance while networks stay about as large as they are."""
+LARGER = 1.05
+"""Networks that have less than so many times the tokens are about as large."""
+LEAP = 0.3
+"""The factor to the next aim, at most, where the last one made a network about as large."""
 STALLED = 0.95
 """If the error found falls by less than this factor from one attempt to the next, no further one is made."""
 
@@ -359,11 +363,12 @@ def _closer(eps: float, request: Request, target: Target, attempt: Attempt, resu
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(request, result, _too_coarse(request.dtype, rounding))
-    larger = last is not None and result.network.tokens > last.network.tokens
+    larger = last is not None and result.network.tokens > LARGER * last.network.tokens
     tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
     if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
         raise _missed(request, result, _stalled(request, last, result))
-    aim = min(0.8, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
+    most = 0.8 if larger or last is None else LEAP
+    aim = min(most, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
     try:
         request.effort.deadline.check("planning")
         return _planned(theorem, target, request.for_planning(theorem, aim), result)

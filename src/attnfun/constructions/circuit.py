@@ -28,7 +28,7 @@ from ..errors import InputError
 from ..formula.circuits import Budget, Circuit, Linear, Unit
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
-from ..pieces.banks import MOST, Bank, bank_of, search_for
+from ..pieces.banks import MOST, Bank, LongSearch, bank_of, search_for
 from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..readers import NetworkFunction
@@ -128,7 +128,7 @@ class _Sizing:
     budget: Budget
     dtype: str
     deadline: Deadline
-    searches: dict[int, Search]
+    searches: dict[int, Search | LongSearch]
     """By unit; units with one bank share theirs."""
     sharpness: dict[int, float]
 
@@ -140,7 +140,7 @@ class _Sizing:
         groups: dict[object, list[int]] = {}
         for number, unit in enumerate(circuit.units):
             groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
-        searches, sharpness = dict[int, Search](), dict[int, float]()
+        searches, sharpness = dict[int, Search | LongSearch](), dict[int, float]()
         for members in groups.values():
             deadline.check("planning a circuit")
             unit, share = circuit.units[members[0]], float(budget.shares[members].min())
@@ -170,7 +170,7 @@ class _Sizing:
         return Heads(self.circuit, {k: banks[id(search)] for k, search in self.searches.items()}, self.sharpness)
 
 
-def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care, deadline: Deadline) -> Search:
+def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care, deadline: Deadline) -> Search | LongSearch:
     """For a bank for the unit's function on the range of its argument and `off` beyond.
 
     Where the function is not defined beyond an end, it stays as it is at the end. The range of an argument that is a

@@ -9,9 +9,9 @@ exactly over the product,
 
 and one solve per axis gives all values. A target that is a sum over groups of variables gets one head a group, and a
 group that varies along one direction only gets a line (`pieces/parts.py`), cut at its corners (`pieces/kinks.py`,
-`heads.py`). Keys are rounded to the deployed arithmetic
-first and values are solved for the rounded keys. Queries come from the data token and keys from memory alone
-(cross-attention): a data token among the keys would break the factorisation.
+`heads.py`), or followed by a chain of heads where it takes hundreds of tokens (`pieces/chains.py`). Keys are rounded to
+the deployed arithmetic first and values are solved for the rounded keys. Queries come from the data token and keys from
+memory alone (cross-attention): a data token among the keys would break the factorisation.
 
 **Bound.** None in advance: the plan has the error measured at points between the samples, an estimate that the largest
 error may exceed. The certificate is the bound.
@@ -33,10 +33,12 @@ from ..arithmetic.directed import whole_root
 from ..arithmetic.formats import FORMATS
 from ..network import Network
 from ..network.network import rounded
+from ..pieces.chains import Chain, chain_of, chained
 from ..pieces.densities import declared, mesh_of
 from ..pieces.kinks import kinks
 from ..pieces.lines import FEWEST_POINTS, Axis, Search, representable
 from ..pieces.parts import Part, parts_of
+from ..pieces.resolution import Resolution, resolution
 from ..pieces.singularities import Line, survey
 from ..pieces.slices import Slices, sliced
 from ..pieces.slopes import paper_tokens, sampled_slopes
@@ -53,7 +55,9 @@ Floats = npt.NDArray[np.float64]
 LINES = 12
 """Random lines per axis on which sizes are tried."""
 LARGEST = 384
-"""Tokens per axis."""
+"""Tokens per axis, but for long lines."""
+LONG = 150
+"""From about so many tokens on, a line is followed by a chain of heads (`pieces/chains.py`) without polish."""
 MOST_AXES, MOST_VARIABLES = 4, 16
 """Axes of a product; variables of a black box, whose pairs are tried for interactions."""
 SHARES = (1.0, 0.5, 0.25, 0.15)
@@ -69,6 +73,8 @@ RIDGES = (1e-5, 1e-2)
 variable and for all else: large values make long proofs."""
 CORNER_SHARE = 0.02
 """The fraction of the tolerance that corners may cost."""
+LONGEST = 2**19
+"""Tokens up to which long lines are resolved, whatever the budget: what they take is known then."""
 FINEST_TOLERANCE = 1e-10
 """The tolerance, beside the largest value, that a network of a given size is made for."""
 
@@ -83,15 +89,23 @@ class Summand:
     """Several heads for one line, instead of one."""
     start: Corner | None = None
     end: Corner | None = None
+    long: Resolution | None = None
+    """How finely a long line must be resolved."""
+    chain: Chain | None = None
+    """The heads of a long line."""
 
     @property
     def size(self) -> int:
         """Number of tokens."""
+        if self.chain:
+            return self.chain.size
         return self.slices.size if self.slices else prod(axis.size for axis in self.axes)
 
     @property
     def heads(self) -> int:
         """Number of heads."""
+        if self.chain:
+            return len(self.chain.links)
         return len(self.slices.axes) if self.slices else 1
 
 
@@ -103,6 +117,7 @@ class SpectralConstruction(Construction):
     treats_tokens_alone: ClassVar[bool] = True
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "density"})
     bears_rounding: ClassVar[bool] = True
+    at_limit: ClassVar[str] = "use a larger eps, a shorter domain, or a finer dtype if there is one"
 
     def serves(self, target: Target) -> bool:
         """Few variables, or a black box that is a sum over few of them at a time.
@@ -135,7 +150,8 @@ class SpectralConstruction(Construction):
         summands, errors = zip(*planner.summands(), strict=True)
         heads = sum(summand.heads for summand in summands)
         tokens = heads * max(summand.size // summand.heads for summand in summands)
-        return Plan(tokens, sum(errors), summands, depth=planner.depth)
+        limit = max(summand.chain.limit if summand.chain else 0.0 for summand in summands)
+        return Plan(tokens, sum(errors), summands, depth=planner.depth, limit=limit)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Solve for the values and put the heads together."""
@@ -165,17 +181,24 @@ class _Planner:
             self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
         else:
             self.aim = PROVABLE[min(target.domain.size, MOST_AXES) - 1] * request.aim
-        self.dtype, self.deadline = request.dtype, request.deadline
+        self.dtype, self.deadline, self.budget = request.dtype, request.deadline, request.budget
 
     @cached_property
     def searches(self) -> list[tuple[Summand, list[Search]]]:
-        """The pieces of all parts, with a search for each coordinate."""
+        """The pieces of all parts, with a search for each coordinate; none for long lines."""
         pieces = [piece for part in self.parts() for piece in self.pieces(part)]
-        aims = [self.aim * SHARES[piece.part.rank - 1] / len(pieces) for piece in pieces]
         return [
-            (piece, [self.search(piece.part, k, aim, len(pieces)) for k in range(piece.part.rank)])
-            for piece, aim in zip(pieces, aims, strict=True)
+            (
+                piece,
+                [self.search(piece.part, k, self.share(piece.part, len(pieces)), len(pieces)) for k in range(rank)],
+            )
+            for piece in pieces
+            for rank in (0 if piece.long else piece.part.rank,)
         ]
+
+    def share(self, part: Part, pieces: int) -> float:
+        """The error that each axis of one of so many pieces may have."""
+        return self.aim * SHARES[part.rank - 1] / pieces
 
     @property
     def depth(self) -> int:
@@ -186,21 +209,47 @@ class _Planner:
         """Tokens that will do at the least."""
         if self.tokens is not None:
             return self.tokens
-        return len(self.searches) * max(prod(search.outlook(LARGEST) for search in found) for _, found in self.searches)
+        return len(self.searches) * max(
+            piece.long.tokens if piece.long else prod(search.outlook(LARGEST) for search in found)
+            for piece, found in self.searches
+        )
 
     def summands(self) -> Iterator[tuple[Summand, float]]:
         """The summands of the target, each with the error it is expected to have."""
         for piece, searches in self.searches:
-            aim, most = searches[0].aim, LARGEST
+            aim, most = self.share(piece.part, len(self.searches)), LARGEST
             if self.tokens is not None:
                 most = max(1, whole_root(self.tokens // len(self.searches), piece.part.rank))
+            if piece.long is not None:
+                chain = self.chain(piece, aim, most)
+                yield replace(piece, chain=chain), chain.error
+                continue
             fits = [search.smallest(most) if self.tokens is None else search.sized(most) for search in searches]
             error = max(error for _, error in fits)
             whole = replace(piece, axes=tuple(axis for axis, _ in fits))
             if error > aim and self.tokens is None and piece.part.rank == 1 and FORMATS[self.dtype].coarse:
                 slices, finer = sliced(searches[0], self.dtype)
                 whole, error = (replace(piece, slices=slices), finer) if finer < error else (whole, error)
+            if error > aim and self.tokens is None and self.may_be_long(piece.part):
+                chain = self.chain(replace(piece, long=self.resolved(piece.part)), aim, most)
+                whole, error = (replace(piece, chain=chain), chain.error) if chain.error < error else (whole, error)
             yield whole, error / SHARES[piece.part.rank - 1]
+
+    def may_be_long(self, part: Part) -> bool:
+        """Long lines have densities of their own, and scores that formats of few bits cannot bear."""
+        return part.rank == 1 and not self.densities and not FORMATS[self.dtype].store and not self.deadline.over
+
+    def resolved(self, part: Part) -> Resolution:
+        """How finely a line must be resolved."""
+        low, high = float(part.low[0]), float(part.high[0])
+        return resolution(self.line(part, 0), low, high, self.aim, LONGEST, self.deadline)
+
+    def chain(self, piece: Summand, aim: float, most: int) -> Chain:
+        """Heads for a long line, `most` tokens where a size was asked for."""
+        line, found = self.line(piece.part, 0), piece.long or self.resolved(piece.part)
+        if self.tokens is not None:
+            return chain_of(line, found, most, aim, self.dtype)
+        return chained(line, found, aim, self.dtype, most=self.budget, deadline=self.deadline)
 
     def parts(self) -> list[Part]:
         """Densities are declared along axes, so that there are no other lines then."""
@@ -211,6 +260,11 @@ class _Planner:
         whole = Summand(part, ())
         if part.rank > 1:
             return [whole]
+        quick = self.target.evaluations is None  # a black box is not sampled thousands of times on suspicion
+        if quick and self.may_be_long(part) and (self.tokens is None or self.tokens > LARGEST):
+            found = self.resolved(part)
+            if found.tokens > LONG:
+                return [replace(whole, long=found)]
         line, low, high = self.line(part, 0), float(part.low[0]), float(part.high[0])
         if not survey(line, low, high, self.aim, self.deadline).rough:
             return [whole]
@@ -257,10 +311,16 @@ class _Planner:
 
 
 def _heads(target: Target, summand: Summand, dtype: str) -> list[Head]:
-    """One head for a summand, or one for each slice."""
+    """One head for a summand, or one for each slice or link."""
+    part, ends = summand.part, (summand.start, summand.end)
+    if summand.chain is not None:
+        return [
+            Head(part.project, np.array([link.origin]), link.tokens.slopes, link.tokens.offsets, link.values, *ends)
+            for link in summand.chain.links
+        ]
     if summand.slices is None:
         return [_head(target, summand, dtype)]
-    axes, part = summand.slices.axes, summand.part
+    axes = summand.slices.axes
     values = summand.slices.solved(part.values(target, axes[0].samples[:, None]))
     return [
         Head(
@@ -269,8 +329,7 @@ def _heads(target: Target, summand: Summand, dtype: str) -> list[Head]:
             axis.tokens.slopes,
             axis.tokens.offsets,
             own,
-            summand.start,
-            summand.end,
+            *ends,
         )
         for axis, own in zip(axes, values, strict=True)
     ]

@@ -8,15 +8,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.formats import FORMATS
 from ..resources.deadline import NEVER, Deadline
+from .chains import Chain, chained
 from .lines import QUICK, Care, Search, representable
-from .singularities import survey
+from .resolution import Resolution, resolution
+from .singularities import Line, survey
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
 MOST = 384
-"""Tokens of a bank."""
+"""Tokens of a bank, but for long lines."""
+LONG, LONGEST = 150, 2**17
+"""From about so many tokens on, a line is followed without polish (`chains.py`); and the most that it gets."""
 RIDGE = 1e-2
 """Penalty on values, as a fraction of the tolerance, where the largest value of the function is one: moderate values
 pass on moderate rounding errors."""
@@ -59,6 +64,26 @@ def bank_for(
     return bank_of(search_for(function, low, high, aim, dtype=dtype, care=care), dtype)
 
 
+@dataclass(frozen=True, eq=False)
+class LongSearch:
+    """The search for a bank along a line that takes many tokens."""
+
+    line: Line
+    pieces: Resolution
+    aim: float
+    dtype: str
+    deadline: Deadline
+
+    def outlook(self, most: int) -> int:
+        """About the fewest tokens."""
+        del most
+        return self.pieces.tokens
+
+    def chain(self) -> Chain:
+        """One head, as many tokens as it takes."""
+        return chained(self.line, self.pieces, self.aim, self.dtype, most=LONGEST, most_heads=1, deadline=self.deadline)
+
+
 def search_for(
     function: Callable[[Floats], Floats],
     low: float,
@@ -68,19 +93,27 @@ def search_for(
     dtype: str,
     care: Care,
     deadline: Deadline = NEVER,
-) -> Search:
+) -> Search | LongSearch:
     """The search for such a bank, not yet begun."""
 
     def line(points: Floats) -> Floats:
         return np.asarray(function(points), dtype=np.float64).reshape(len(points), -1)
 
+    if not FORMATS[dtype].store:
+        pieces = resolution(line, low, high, aim, LONGEST, deadline)
+        if pieces.tokens > LONG:
+            return LongSearch(line, pieces, aim, dtype, deadline)
     seen = survey(line, low, high, aim, deadline)
     ridge = RIDGE * aim / seen.scale
     return Search(line, seen.mesh(), aim, dtype, ridge, alone=True, care=care, deadline=deadline)
 
 
-def bank_of(search: Search, dtype: str) -> Bank:
+def bank_of(search: Search | LongSearch, dtype: str) -> Bank:
     """The bank that a search finds."""
+    if isinstance(search, LongSearch):
+        chain = search.chain()
+        (link,) = chain.links
+        return Bank(link.tokens, link.values, link.origin, chain.error)
     axis, error = search.smallest(MOST)
     (axis,) = representable((axis,), dtype)
     return Bank(axis.tokens, axis.solved(search.line(axis.samples)), axis.origin, error)

@@ -122,8 +122,8 @@ class Mesh:
         centres = np.interp(self.variable[-2] / 2 + spread, self.variable, self.nodes)  # (N,)
         bend, width = gamma * (self.density / step) ** 2, np.diff(self.nodes)  # φ'' at the nodes (K,), (K-1,)
         level = int(np.searchsorted(self.nodes, self.level))
-        rise = _sums((bend[1:] + bend[:-1]) / 2 * width, level)  # φ'
-        height = _sums((rise[:-1] + (bend[:-1] / 3 + bend[1:] / 6) * width) * width, level)  # φ
+        rise = sums_from((bend[1:] + bend[:-1]) / 2 * width, level)  # φ'
+        height = sums_from((rise[:-1] + (bend[:-1] / 3 + bend[1:] / 6) * width) * width, level)  # φ
         left = np.clip(np.searchsorted(self.nodes, centres, side="right") - 1, 0, len(width) - 1)  # (N,)
         t, twist = centres - self.nodes[left], np.diff(bend)[left] / width[left]
         slopes = rise[left] + (bend[left] + twist * t / 2) * t
@@ -134,9 +134,9 @@ class Mesh:
 
 def _integral(values: Floats, nodes: Floats) -> Floats:
     """The integral from the first node to each, of a function linear between them."""
-    return _sums((values[1:] + values[:-1]) / 2 * np.diff(nodes), 0)
+    return sums_from((values[1:] + values[:-1]) / 2 * np.diff(nodes), 0)
 
 
-def _sums(steps: Floats, start: int) -> Floats:
+def sums_from(steps: Floats, start: int) -> Floats:
     """Sums of steps (K-1,) from place `start` to each of the K places, negative to the left."""
     return np.concatenate([-np.cumsum(steps[:start][::-1])[::-1], [0.0], np.cumsum(steps[start:])])
