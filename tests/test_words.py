@@ -14,6 +14,7 @@ from attnfun.domain import read_box
 import attnfun as af
 from attnfun.cli import as_options
 from attnfun.compiler import Request, _missed, _rounding
+from attnfun.domains.box import read_box
 from attnfun.errors import InputError, ToleranceNotMet
 from attnfun.experiments import named
 from attnfun.proofs import Effort, Progress
