@@ -209,17 +209,12 @@ def test_the_lab_compiles_refuses_and_follows_its_sliders(visit, lab):
     page = open_lab(visit, lab)
     button, said = page.get_by_role("button", name="Compile"), page.locator("#said")
     button.wait_for()
-    said.get_by_role("status").wait_for()  # it opens with a worked example
-    assert "proved" in said.inner_text()
-    assert page.locator(".gradio-container").bounding_box()["width"] >= 1000  # of 1100
     for label in ("Gallery", "Formula", "Domain", "Tolerance eps", "Norm", "Arithmetic", "Construction"):
         assert page.get_by_label(label).first.is_visible()
     page.get_by_label("Formula").fill("<img src=x onerror=alert(1)>")
     button.click()
     said.get_by_role("alert").wait_for()
     assert "got '<img src=x onerror=alert(1)>'" in said.inner_text()
-    assert eventually(page, lambda: page.get_by_label("Gallery").first.input_value() == "your own")
-    assert page.locator("[role=alert]").evaluate("e => getComputedStyle(e).borderLeftStyle") == "solid"
     page.get_by_label("Formula").fill("sin(3*x)")
     page.get_by_label("Tolerance eps").fill("0.1")
     button.click()

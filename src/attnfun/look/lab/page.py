@@ -23,8 +23,6 @@ CSS = """
 #summary textarea { font-family: ui-monospace, monospace; }
 """
 EXAMPLES = {example.name: example for example in GALLERY}
-OWN = "your own"
-"""What the gallery says of a formula that is none of its own."""
 
 Update = Any
 
@@ -33,16 +31,16 @@ def build(worker: Worker, folder: str) -> gr.Blocks:
     """All tabs; results go to folders of their own below `folder`."""
     with gr.Blocks(title="attnfun lab", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         gr.Markdown("# attnfun lab\nName a function and a tolerance; get an attention network and a proof.")
-        formula, domain = _compile_tab(page, worker, folder)
+        formula, domain = _compile_tab(worker, folder)
         _trade_tab(worker, formula, domain)
         _ridge_tab(worker)
     return page
 
 
-def _compile_tab(page: gr.Blocks, worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
+def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
     first = GALLERY[0]
     with gr.Tab("Compile"):
-        example = gr.Dropdown([*EXAMPLES, OWN], value=first.name, label="Gallery")
+        example = gr.Dropdown(list(EXAMPLES), value=first.name, label="Gallery")
         formula = gr.Textbox(first.formula, label="Formula", max_lines=4)
         with gr.Row():
             domain = gr.Textbox(first.domain, label="Domain", info="As x=-1:1 y=0:2")
@@ -61,9 +59,7 @@ def _compile_tab(page: gr.Blocks, worker: Worker, folder: str) -> tuple[gr.Textb
         files = gr.File(label="Downloads", file_count="multiple", interactive=False)
         summary = gr.Textbox(label="Summary and certificate", lines=12, max_lines=30, elem_id="summary")
 
-    def fill(name: str) -> tuple[Update, ...]:
-        if name not in EXAMPLES:
-            return (gr.skip(),) * 5
+    def fill(name: str) -> tuple[str, ...]:
         chosen = EXAMPLES[name]
         return chosen.formula, chosen.domain, chosen.eps, chosen.norm, chosen.construction
 
@@ -82,16 +78,8 @@ def _compile_tab(page: gr.Blocks, worker: Worker, folder: str) -> tuple[gr.Textb
             reply["summary"],
         )
 
-    def name_of(*fields: str) -> str:
-        """The example that the fields hold, if they hold one."""
-        return next((name for name in EXAMPLES if fill(name) == fields), OWN)
-
-    fields = [formula, domain, eps, norm, construction]
-    results = [said, values, error, picture, files, summary]
-    example.input(fill, example, fields, show_progress="hidden")
-    gr.on([field.input for field in fields], name_of, fields, example, show_progress="hidden")
-    button.click(run, [formula, domain, eps, norm, dtype, construction], results)
-    page.load(run, [formula, domain, eps, norm, dtype, construction], results)
+    example.change(fill, example, [formula, domain, eps, norm, construction], show_progress="hidden")
+    button.click(run, [formula, domain, eps, norm, dtype, construction], [said, values, error, picture, files, summary])
     return formula, domain
 
 

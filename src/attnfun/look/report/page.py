@@ -136,7 +136,7 @@ def typeset(words: str) -> str:
     """A docstring as HTML: paragraphs, displayed formulas, bold words, formulas in the line; no names of files.
 
     >>> typeset("**Bound.** `x < 1` (`pieces/lines.py`).")
-    '<p><b>Bound.</b> <code>x &lt; 1</code>.</p>'
+    '<p><strong>Bound.</strong> <code>x &lt; 1</code>.</p>'
     """
     parts = []
     for block in FILES.sub("", words).split("\n\n"):
@@ -144,7 +144,7 @@ def typeset(words: str) -> str:
         if text.startswith("    "):
             parts.append(f"<pre>{text}</pre>")
         elif text.strip():
-            bold = BOLD.sub(r"<b>\1</b>", " ".join(text.split()))
+            bold = BOLD.sub(r"<strong>\1</strong>", " ".join(text.split()))
             parts.append("<p>" + FORMULA.sub(r"<code>\1</code>", bold) + "</p>")
     return "".join(parts)
 
