@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import attnfun.judge
 from attnfun.errors import InputError
+from attnfun.formula import parser
 from attnfun.formula.functions import FUNCTIONS as MAIN_FUNCTIONS
 from attnfun.judge import Unreadable, files, formula
 from attnfun.judge.covers import Box
@@ -26,7 +27,6 @@ from attnfun.judge.models import Model, space
 from attnfun.judge.network import Evaluator, Feature
 from attnfun.judge.ranges import ZERO, Range, precision
 from attnfun.network import Affine, Attention, Network, Softmax, reference
-from attnfun.targets import parser
 from balls import BallNetwork, Formula, Number, ball, exact
 from balls import precision as bits
 from grammar import Draw

@@ -96,7 +96,7 @@ def test_boxes_that_the_judge_needs_are_counted(wave, monkeypatch):
     assert "1 boxes do not settle it" in judging.judged(replace(wave.certificate, judged=False), NEVER).not_judged
 
 
-def test_a_large_network_is_not_judged_at_once(wave, monkeypatch):
+def test_a_large_network_is_not_judged_at_once(usual, wave, monkeypatch):
     monkeypatch.setattr(judging, "SCORES", 1)
     assert "its network is large" in judging.judged(replace(wave.certificate, judged=False), NEVER).not_judged
 
