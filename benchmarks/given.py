@@ -29,7 +29,7 @@ from attnfun.resources.deadline import Deadline
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.transformers import climbed, drawn, perturbed  # noqa: E402
+from tests.small_transformers import climbed, drawn, perturbed  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "given.md"
 PAIR = af.Box([0.6, -0.5, -0.5, 0.45, -0.5], [0.679857769, 0.5, 0.5, 0.5, -0.45])

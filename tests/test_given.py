@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.transformers import climbed, drawn, perturbed  # noqa: E402
+from tests.small_transformers import climbed, drawn, perturbed  # noqa: E402
 
 import attnfun as af  # noqa: E402
 from attnfun.given import differences, enclosure  # noqa: E402
