@@ -124,7 +124,7 @@ def on_networks(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
     known = {np.add: total, np.multiply: product, np.divide: quotient, np.power: power}
     if ufunc is np.subtract:
         first, second = operands
-        return total(first, second, sign=-1.0) if isinstance(first, Algebra) else -second + first
+        return first - second if isinstance(first, Algebra) else -second + first
     if ufunc is np.negative:
         return -operands[0]
     if ufunc is np.positive:

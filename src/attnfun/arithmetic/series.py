@@ -55,7 +55,7 @@ def _rows(numbers: Interval, axes: int) -> Interval:
     return numbers.reshape(-1, *[1] * axes)
 
 
-def _stacked(parts: Sequence[Interval]) -> Coefficients:
+def stacked(parts: Sequence[Interval]) -> Coefficients:
     """Coefficients (*S,) one by one as (K, *S)."""
     return join(parts, function=np.stack)
 
@@ -63,12 +63,12 @@ def _stacked(parts: Sequence[Interval]) -> Coefficients:
 @lru_cache(maxsize=64)
 def _factorials(n: int) -> Interval:
     """0!, ..., n!, (n+1,)."""
-    return _stacked([whole(math.factorial(k)) for k in range(n + 1)])
+    return stacked([whole(math.factorial(k)) for k in range(n + 1)])
 
 
 def _cycle(values: Sequence[Interval], n: int) -> Coefficients:
     """Derivatives that repeat: the k-th is `values[k mod len]`."""
-    derivatives = _stacked([values[k % len(values)] for k in range(n + 1)])
+    derivatives = stacked([values[k % len(values)] for k in range(n + 1)])
     return derivatives / _rows(_factorials(n), derivatives.ndim - 1)
 
 
@@ -81,7 +81,7 @@ def exp(x: Interval, n: int) -> Coefficients:
 @series("expm1")
 def expm1(x: Interval, n: int) -> Coefficients:
     """exp - 1."""
-    return join([_stacked([on("expm1", x)]), exp(x, n)[1:]])
+    return join([stacked([on("expm1", x)]), exp(x, n)[1:]])
 
 
 @series("sin")
@@ -108,8 +108,9 @@ def sinc(x: Interval, n: int) -> Coefficients:
     """
     away, squared, found = (x.lo > 0) | (x.hi < 0), on("square", x), list[Interval]()
     divisor = Interval(np.where(away, x.lo, 1.0), np.where(away, x.hi, 1.0))
-    for k, slope in enumerate(sin(x, n)):
-        first = k + k % 2
+    slopes = sin(x, n)  # (K, *S)
+    for k in range(len(slopes)):
+        slope, first = slopes[k], k + k % 2
         total, last = Interval(np.zeros_like(x.lo)), first + SINC_TERMS
         for m in reversed(range(first // 2, last // 2)):
             total = total * squared + _sinc_coefficient(m, k)
@@ -123,7 +124,7 @@ def sinc(x: Interval, n: int) -> Coefficients:
         low = np.where(away, np.maximum(low, quotient.lo), low)
         high = np.where(away, np.minimum(high, quotient.hi), high)
         found.append(Interval(low, high, x.defined))
-    return _stacked(found)
+    return stacked(found)
 
 
 @lru_cache(maxsize=4096)
@@ -160,7 +161,7 @@ def power(x: Interval, exponent: Interval, n: int) -> Coefficients:
         return _power_of_many(x, exponent, n)
     if first != round(first) or abs(first) >= MOST_WHOLE:
         less = Interval(first) - np.arange(n + 1.0)  # (K,)
-        values = on("power", _stacked([x]), _rows(less, x.ndim))  # (K, *S)
+        values = on("power", stacked([x]), _rows(less, x.ndim))  # (K, *S)
         lost = (_rows(less, x.ndim).lo < _rows(less, x.ndim).hi) & (first == round(first)) & (x.lo < 0)
         values = Interval(np.where(lost, -np.inf, values.lo), np.where(lost, np.inf, values.hi), values.defined)
     elif first < 0:
@@ -184,7 +185,7 @@ def _whole_powers(x: Interval, exponents: Floats) -> Interval:
     large = Interval(np.where(even, np.maximum(low, 0.0), low), high, np.broadcast_to(x.defined, low.shape))
     if not small:
         return large
-    rows = _stacked(small)
+    rows = stacked(small)
     return join([large, rows] if exponents[0] > exponents[-1] else [rows, large])
 
 
@@ -194,7 +195,7 @@ def _binomials(p: float, count: int) -> Interval:
     found = [Interval(1.0)]
     for k in range(count - 1):
         found.append(found[-1] * (Interval(p) - float(k)) / float(k + 1))
-    return _stacked(found)
+    return stacked(found)
 
 
 def _power_of_many(x: Interval, exponent: Interval, n: int) -> Coefficients:
@@ -208,7 +209,7 @@ def _power_of_many(x: Interval, exponent: Interval, n: int) -> Coefficients:
         value = Interval(np.where(lost, -np.inf, value.lo), np.where(lost, np.inf, value.hi), value.defined)
         coefficients.append(Interval(np.zeros_like(x.lo)) if vanishes else binomial * value)
         binomial = binomial * (exponent - float(k)) / float(k + 1)
-    return _stacked(coefficients)
+    return stacked(coefficients)
 
 
 @series("reciprocal")
@@ -226,7 +227,7 @@ def square(x: Interval, n: int) -> Coefficients:
 @series("sqrt")
 def sqrt(x: Interval, n: int) -> Coefficients:
     """x^(1/2)."""
-    return join([_stacked([on("sqrt", x)]), power(x, Interval(0.5), n)[1:]])
+    return join([stacked([on("sqrt", x)]), power(x, Interval(0.5), n)[1:]])
 
 
 @series("log")
@@ -264,7 +265,7 @@ def arctan(x: Interval, n: int) -> Coefficients:
         if k >= 2:
             rest = rest - u[k - 2]
         u.append(rest / scale)
-    return _integral(on("arctan", x), _stacked(u), n) if u else _stacked([on("arctan", x)])
+    return _integral(on("arctan", x), stacked(u), n) if u else stacked([on("arctan", x)])
 
 
 def _arc_slopes(x: Interval, n: int) -> Coefficients:
@@ -274,7 +275,7 @@ def _arc_slopes(x: Interval, n: int) -> Coefficients:
     for k in range(n - 1):
         rest = x * float(2 * k + 1) * w[k]
         w.append((rest + float(k) * w[k - 1] if k else rest) / (room * float(k + 1)))
-    return _stacked(w)
+    return stacked(w)
 
 
 @series("arcsin")
@@ -298,13 +299,13 @@ def erf(x: Interval, n: int) -> Coefficients:
     for k in range(n - 1):
         rest = x * g[k]
         g.append(-2.0 * (rest + g[k - 1] if k else rest) / float(k + 1))
-    return _integral(on("erf", x), scale * _stacked(g), n)
+    return _integral(on("erf", x), scale * stacked(g), n)
 
 
 def _integral(start: Interval, slopes: Coefficients, n: int) -> Coefficients:
     """Coefficients of a function from its value and the coefficients of its derivative."""
     higher = slopes[:n] / _rows(Interval(np.arange(1.0, n + 1.0)), slopes.ndim - 1)
-    return join([_stacked([start]), higher]) if n else _stacked([start])
+    return join([stacked([start]), higher]) if n else stacked([start])
 
 
 def _riccati(start: Interval, sign: float, n: int) -> Coefficients:

@@ -171,9 +171,9 @@ class _Search:
             slopes, wide = models.slopes(), (boxes.hi > boxes.lo) & ready[:, None]  # (B, D)
             rising, falling = (slopes.lo > 0) & wide, (slopes.hi < 0) & wide
             inside = (rising & (boxes.hi < self.whole.hi)) | (falling & (boxes.lo > self.whole.lo))
-            self.cut_off.append(leaves.take((rising | falling).any(axis=1)))
+            self.cut_off.append(leaves.take(np.any(rising | falling, axis=1).reshape(-1)))
             faces = Interval(np.where(rising, boxes.hi, boxes.lo), np.where(falling, boxes.lo, boxes.hi))
-            leaves = _Leaves(faces, leaves.upper, leaves.defined).take(~inside.any(axis=1))
+            leaves = _Leaves(faces, leaves.upper, leaves.defined).take(~np.any(inside, axis=1).reshape(-1))
         if len(leaves.boxes):
             centres = self.function.enclose(Interval(leaves.boxes.mid))
             self.best = max(self.best, float(np.where(centres.defined, centres.lo, -np.inf).max()))

@@ -145,7 +145,7 @@ def _layer(stage: Stage, readout: Stage | None, next_extra: int, sharp: float, d
     return Attention.of(**heads, output=output[:, None], output_bias=bias, attends_data=True)
 
 
-def _rectifiers(stage: Stage, sharp: float, dtype: str) -> dict[str, Floats]:
+def _rectifiers(stage: Stage, sharp: float, dtype: str) -> dict[str, Any]:
     """Heads of one feature: scores R z of the token, whose key is 1, and 0 of a memory token of zeros."""
     inputs, units = stage.weight.shape
     weight = round_to(np.vstack([stage.weight, stage.bias[None]]), dtype).T[:, :, None]  # (H, e, 1)
@@ -154,7 +154,7 @@ def _rectifiers(stage: Stage, sharp: float, dtype: str) -> dict[str, Floats]:
     return {"query": sharp * weight, "key": key, "value": weight, "memory": np.zeros((1, inputs + 1))}
 
 
-def _clips(stage: Stage, sharp: float, dtype: str) -> dict[str, Floats]:
+def _clips(stage: Stage, sharp: float, dtype: str) -> dict[str, Any]:
     """Heads with the three keys above."""
     inputs, units = stage.weight.shape
     ends = _ends(stage)

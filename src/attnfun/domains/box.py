@@ -63,13 +63,13 @@ class Box:
                 axis = axes[index[0]] if axes and index else f"axis {index}" if index else "the domain"
                 raise InputError(
                     f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",
-                    got=f"({digits(low[index])}, {digits(high[index])})",
+                    got=f"({digits(float(low[index]))}, {digits(float(high[index]))})",
                     remedy="Swap the ends, or widen an empty interval.",
                 )
             if not NARROWEST <= float(high[index]) - float(low[index]) <= WIDEST:
                 raise InputError(
                     f"each interval of a domain must have a width from {NARROWEST:g} to {WIDEST:g}",
-                    got=f"({digits(low[index])}, {digits(high[index])})",
+                    got=f"({digits(float(low[index]))}, {digits(float(high[index]))})",
                     remedy="Rescale the variable.",
                 )
         low.setflags(write=False)

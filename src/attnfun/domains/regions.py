@@ -120,12 +120,15 @@ def _question(predicate: Any, frame: Box) -> tuple[Box, str, Program]:
     if isinstance(predicate, str):
         text = formula_line(predicate)
         frame = name_axes(text, frame)
-        program = parse(text, frame.axes)
-    else:
-        text, program = _traced(predicate, frame)
+        return frame, text, _condition(parse(text, frame.axes), predicate)
+    return frame, *_traced(predicate, frame)
+
+
+def _condition(program: Program, predicate: Any) -> Program:
+    """The program, if its one output is true or false."""
     if program.is_vector or program.nodes[program.outputs[0]].kind not in TRUTHS:
         raise _no_condition(predicate)
-    return frame, text, program
+    return program
 
 
 def _traced(predicate: Any, frame: Box) -> tuple[str, Program]:
@@ -138,7 +141,8 @@ def _traced(predicate: Any, frame: Box) -> tuple[str, Program]:
         return np.asarray(predicate(frame.unflatten(rows).copy()), dtype=np.float64).reshape(len(rows), 1)
 
     try:
-        program, first = traced(predicate, frame.shape, name), rows_of(frame, 1)
+        program = _condition(traced(predicate, frame.shape, name), predicate)
+        first = rows_of(frame, 1)
         refuse_disagreement(name, frame, values, program.computed, (first, values(first)))
     except Untraceable:
         raise _no_condition(predicate) from None

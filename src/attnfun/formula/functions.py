@@ -28,7 +28,7 @@ from ..arithmetic.directed import above, below, widen
 from ..arithmetic.functions import monotone
 from ..arithmetic.jet_functions import compose
 from ..arithmetic.jets import pick
-from ..arithmetic.series import SERIES, Coefficients, power, tanh
+from ..arithmetic.series import SERIES, Coefficients, power, stacked, tanh
 
 Ends = tuple[float, float]
 LINE: Ends = (-np.inf, np.inf)
@@ -130,13 +130,13 @@ def _expit(x: Any) -> Any:
 def _sigmoid_series(x: Interval, n: int) -> Coefficients:
     """`s(x) = (1 + tanh(x/2))/2`: those of tanh at x/2, the k-th over 2^(k+1)."""
     halved = tanh(x * 0.5, n)
-    return [SIGMOID(x), *(halved[k] * 0.5 ** (k + 1) for k in range(1, n + 1))]
+    return stacked([SIGMOID(x), *(halved[k] * 0.5 ** (k + 1) for k in range(1, n + 1))])
 
 
 def _softplus_series(x: Interval, n: int) -> Coefficients:
     """The derivative of log(1 + e^x) is the sigmoid."""
     slopes = _sigmoid_series(x, max(n - 1, 0))
-    return [SOFTPLUS(x), *(slopes[k] / float(k + 1) for k in range(n))]
+    return stacked([SOFTPLUS(x), *(slopes[k] / float(k + 1) for k in range(n))])
 
 
 def _logarithm_series(ufunc: str, base: float) -> Callable[[Interval, int], Coefficients]:
@@ -145,7 +145,8 @@ def _logarithm_series(ufunc: str, base: float) -> Callable[[Interval, int], Coef
     scale = Interval(below(below(number)), above(above(number)))  # type: ignore[arg-type]
 
     def series(x: Interval, n: int) -> Coefficients:
-        return [intervals.UFUNCS[ufunc](x), *(each / scale for each in SERIES["log"](x, n)[1:])]
+        natural = SERIES["log"](x, n)  # (K, *S)
+        return stacked([intervals.UFUNCS[ufunc](x), *(natural[k] / scale for k in range(1, len(natural)))])
 
     return series
 
@@ -159,11 +160,13 @@ def _cbrt_series(x: Interval, n: int) -> Coefficients:
     low, high = np.where(negative, -x.hi, x.lo), np.where(negative, -x.lo, x.hi)
     size = Interval(np.where(unknown, 1.0, low), np.where(unknown, 1.0, high), x.defined)
     found = [intervals.UFUNCS["cbrt"](x)]
-    for k, each in enumerate(power(size, THIRD, n)[1:], start=1):
+    powers = power(size, THIRD, n)  # (K, *S)
+    for k in range(1, len(powers)):
+        each = powers[k]
         turned = negative & (k % 2 == 0)
         ends = np.where(turned, -each.hi, each.lo), np.where(turned, -each.lo, each.hi)
         found.append(Interval(np.where(unknown, -np.inf, ends[0]), np.where(unknown, np.inf, ends[1]), x.defined))
-    return found
+    return stacked(found)
 
 
 def _arcsinh_series(x: Interval, n: int) -> Coefficients:
@@ -176,7 +179,7 @@ def _arcsinh_series(x: Interval, n: int) -> Coefficients:
     for k in range(n - 1):
         rest = -(x * float(2 * k + 1) * w[k])
         w.append((rest - float(k) * w[k - 1] if k else rest) / (room * float(k + 1)))
-    return [intervals.UFUNCS["arcsinh"](x), *(w[k] / float(k + 1) for k in range(n))]
+    return stacked([intervals.UFUNCS["arcsinh"](x), *(w[k] / float(k + 1) for k in range(n))])
 
 
 # ---------------------------------------------------------------- the angle of a point

@@ -328,7 +328,7 @@ def _refuse_settings(name: str, **settings: Any) -> None:
     """Settings of a reduction that change what it does: where=, initial=, out=, a dtype other than float64."""
     for key, value in settings.items():
         plain = value is None or value is np._NoValue or (key == "where" and value is True)
-        if not plain and not (key == "dtype" and np.dtype(value) == np.float64):
+        if not plain and not (key == "dtype" and value in (float, np.float64, np.dtype(np.float64), "float64")):
             raise refusal(f"np.{name} with {key}=", "leave it out")
 
 

@@ -51,11 +51,11 @@ def read_torch(model: Any, domain: Box) -> Reading:
         try:
             graph = recorder.record(own, torch.ones(shape, dtype=torch.float64), name)
             break
-        except InputError:
-            raise
         except Exception as reason:
             failures.append(reason)
     else:
+        if isinstance(failures[0], InputError):
+            raise failures[0]
         raise InputError(
             f"{name} must run on points of shape {domain.shape}, in batches",
             got=f"{type(failures[0]).__name__}: {failures[0]}",

@@ -275,7 +275,8 @@ def _differentiable(formula: Expression, boxes: Interval, axis: int) -> npt.NDAr
     """On which boxes (B, D) are value and slope of all outputs known?"""
     with np.errstate(all="ignore"):
         series = formula.jets(variables(boxes, 1))  # (B, m)
-    return np.isfinite(series.rad[..., [0, 1 + axis]]).all(axis=(1, 2))
+    known = np.isfinite(series.rad[..., [0, 1 + axis]])  # (B, m, 2)
+    return np.all(known.reshape(len(known), -1), axis=1).reshape(-1)
 
 
 def _kink(formula: Expression, box: Interval) -> InputError:
