@@ -73,7 +73,7 @@ def test_what_is_sampled_is_called_an_estimate(name, tmp_path):
         assert net.certificate.found > net.a_priori  # as an estimate may be
         net.report(tmp_path / "page.html")
         page = (tmp_path / "page.html").read_text()
-        assert "a priori estimate" in page
+        assert "no bound in advance" in page
         assert "a priori bound" not in page
 
 

@@ -376,7 +376,7 @@ def test_an_antiderivative_is_enclosed():
         values = [true(x) for x in np.linspace(low, high, 50)]
         assert a <= min(values) + 1e-15
         assert max(values) <= b + 1e-15
-    assert found.hi[1, 0] - found.lo[1, 0] < 1e-12
+    assert found.hi[1, 0] - found.lo[1, 0] < 0.005  # two panels hold the jump
 
 
 # the arithmetic of networks, calls by name, pictures, the command line
@@ -446,7 +446,7 @@ def test_the_command_line_answers(tmp_path):
     path = str(tmp_path / "f.safetensors")
     net("sin(3*x) - 0.5").save(path)
     found = json.loads(attnfun("roots", path, "--json").stdout)
-    assert [root["status"] for root in found["single"]] == ["proved"]
+    assert [root["status"] for root in found["single"]] == ["proved", "proved"]
     assert found["single"][0]["lo"] <= pi / 18 <= found["single"][0]["hi"]
     assert "maximum of the target: 0.5" in attnfun("max", path).stdout.replace("0.4999999", "0.5")
     assert json.loads(attnfun("min", path, "--json").stdout)["target"]["hi"] < -1.49

@@ -82,9 +82,8 @@ def test_a_stored_proof_is_checked_without_search(case, compiled, tmp_path, monk
     if certificate.claim.parts:  # what was combined are the parts' bounds as stated, rounded up
         assert again.bound == pytest.approx(net.certificate.bound, rel=1e-9)
     else:
-        assert (
-            again.as_dict() == replace(net.certificate, judged=False).as_dict()
-        )  # a file's word on that is not believed
+        unjudged = replace(net.certificate, judged=False)  # the word of a file on that is not believed
+        assert again.as_dict() == unjudged.as_dict()
 
 
 def test_every_rule_is_shown_and_named_in_the_theory(nets):

@@ -276,7 +276,10 @@ def as_end(value: object) -> float:
     """
     if not isinstance(value, str):
         return as_float(value)
-    program = parse(value, ())
+    try:
+        program = parse(value, ())
+    except InputError as reason:
+        raise InputError("an end of a domain must be a number", got=repr(value), remedy=f"{reason}") from None
     if program.is_vector or program.nodes[program.outputs[0]].kind in TRUTHS:
         raise InputError("an end of a domain must be one number", got=repr(value))
     end = float(program.values(np.empty((1, 0)))[0, 0])
@@ -290,9 +293,7 @@ def _end(which: str, name: str, text: str) -> float:
     try:
         return as_end(text)
     except InputError as reason:
-        raise InputError(
-            f"the {which} end of {name} must be a number", got=repr(text), remedy=f"It cannot be read: {reason}"
-        ) from None
+        raise InputError(f"the {which} end of {name} must be a number", got=repr(text), remedy=reason.remedy) from None
 
 
 def _within(rows: Floats, low: Floats, high: Floats) -> bool:

@@ -24,7 +24,7 @@ SPARE = 4
 """Roundings beyond those of a sum of products: a bias, a scale on either factor or on the result."""
 FARTHEST = 0.37
 """More than the largest value of `t e^-t`."""
-ARITHMETICS = ("float64", "float32")
+ARITHMETICS = tuple(name for name, each in FORMATS.items() if not each.store)
 """Formats whose kernels add in the format itself."""
 
 

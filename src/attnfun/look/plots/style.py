@@ -84,6 +84,7 @@ def save(figure: Figure, path: str | os.PathLike[str] | None, style: dict[Any, A
 def entitled(axes: Axes, title: str) -> None:
     """The title, and between it and the panel, off the curves, the legend of what has a label."""
     from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
 
     handles, labels = axes.get_legend_handles_labels()
     lines = 0
@@ -92,7 +93,7 @@ def entitled(axes: Axes, title: str) -> None:
         lines = -(-len(labels) // columns)
         place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "borderaxespad": 0.2, "borderpad": 0.2}
         axes.legend(handles, labels, ncols=columns, handlelength=1.5, columnspacing=1.2, **place)
-    axes.set_title(title, pad=6 + 1.7 * lines * rcParams["legend.fontsize"])
+    axes.set_title(title, pad=6 + 1.7 * lines * FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points())
 
 
 def few_ticks(axis: Any) -> None:

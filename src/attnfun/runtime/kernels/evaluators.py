@@ -72,7 +72,8 @@ class Evaluator:
 
         def work(start: int) -> None:
             block = np.ascontiguousarray(X[start : start + rows], dtype=np.float64)
-            out[start : start + rows] = run(round_to(block, self.network.dtype))
+            with np.errstate(over="ignore", invalid="ignore"):  # points far outside of the domain may overflow
+                out[start : start + rows] = run(round_to(block, self.network.dtype))
 
         starts, threads = range(0, len(X), rows), min(processors(), len(X) // LEAST_SHARE)
         if threads < 2:
@@ -108,7 +109,7 @@ def attended(step: Step, X: Array) -> Array:
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101 - only attention has banks
     every = len(querying) == X.shape[1]
     out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
-    if X.shape[1] == 1 and isinstance(layer, Attention) and layer.attends_data and len(layer.memory) <= SHORT:
+    if X.shape[1] == 1 and isinstance(layer, Attention) and layer.attends_data and 0 < len(layer.memory) <= SHORT:
         return _of_one_token(layer, weights, X)
     for group in step.query_groups:
         members, head = slice(None) if len(group.querying) == X.shape[1] else group.querying, group.head
