@@ -166,21 +166,17 @@ class Composite:
                 done.append(OPERATIONS[step.kind](*(done[k] for k in step.args)))
         return done
 
-    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 (bounded, and composites are values)
     def range(self, low: float, high: float) -> Interval:
         """An enclosure of the values on [low, high], with `defined`."""
-        return _hull(as_interval(self(cells(low, high))))
+        return _range(self, low, high)
 
     def natural(self, low: float, high: float) -> tuple[float, float]:
         """[low, high] without stretches at its ends on which the function is defined nowhere."""
         return self._edge(high, low), self._edge(low, high)
 
-    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 (bounded, and composites are values)
     def inside(self, low: float, high: float) -> tuple[float, float]:
         """Points next to `low` and `high`, between them, at which the function is surely defined."""
-        steps = np.concatenate([[0.0], (high - low) * 2.0 ** np.arange(-EDGE_STEPS, -1)])
-        sure = [points[np.argmax(self._sure(points))] for points in (low + steps, high - steps)]
-        return float(sure[0]), float(sure[1])
+        return _inside(self, low, high)
 
     def _sure(self, points: Floats) -> Any:
         value = as_interval(self(Interval(points)))
@@ -217,17 +213,9 @@ class Composite:
             return LINE if whole else (0.0, np.inf)
         return FUNCTIONS[step.kind].natural if step.kind in FUNCTIONS else LINE
 
-    @lru_cache(maxsize=REMEMBERED)  # noqa: B019 (bounded, and composites are values)
     def quotients(self, low: float, high: float) -> Interval:
         """An interval that holds all difference quotients over [low, high], for they lie between values of f'."""
-        pieces = cells(low, high)
-        with np.errstate(all="ignore"):
-            series = self(variables(pieces.reshape(-1, 1), 1)[:, 0])
-        if not isinstance(series, Jet):
-            return Interval(0.0)
-        mid, rad = series.mid[:, 1], series.rad[:, 1]
-        least, most = np.nextafter((mid - rad).min(), -np.inf), np.nextafter((mid + rad).max(), np.inf)
-        return Interval(least if least > -LARGEST else -np.inf, most if most < LARGEST else np.inf)
+        return _quotients(self, low, high)
 
     def steepness(self, low: float, high: float) -> float:
         """A bound on |f'| over [low, high]; inf if there is none."""
@@ -281,3 +269,30 @@ def _number_for(u: Any, number: Interval) -> Any:
 
 def _is(value: Interval, number: float) -> bool:
     return bool(value.lo == number == value.hi)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _range(composite: Composite, low: float, high: float) -> Interval:
+    """Composites are values: what is known of one is remembered."""
+    return _hull(as_interval(composite(cells(low, high))))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _inside(composite: Composite, low: float, high: float) -> tuple[float, float]:
+    """Composites are values: what is known of one is remembered."""
+    steps = np.concatenate([[0.0], (high - low) * 2.0 ** np.arange(-EDGE_STEPS, -1)])
+    sure = [points[np.argmax(composite._sure(points))] for points in (low + steps, high - steps)]
+    return float(sure[0]), float(sure[1])
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _quotients(composite: Composite, low: float, high: float) -> Interval:
+    """Composites are values: what is known of one is remembered."""
+    pieces = cells(low, high)
+    with np.errstate(all="ignore"):
+        series = composite(variables(pieces.reshape(-1, 1), 1)[:, 0])
+    if not isinstance(series, Jet):
+        return Interval(0.0)
+    mid, rad = series.mid[:, 1], series.rad[:, 1]
+    least, most = np.nextafter((mid - rad).min(), -np.inf), np.nextafter((mid + rad).max(), np.inf)
+    return Interval(least if least > -LARGEST else -np.inf, most if most < LARGEST else np.inf)

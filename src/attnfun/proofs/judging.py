@@ -24,11 +24,13 @@ BOXES = 4 * LEAVES
 """Boxes in one variable that the judge may take, half as many in two: its enclosures may be coarser."""
 SCORES = 2**13
 """Leaves times memory tokens, and scores between data tokens, at most."""
+COARSER = 16.0
+"""A bound of the judge that is larger by no more than this factor contradicts nothing: its enclosures are its own."""
 ON_REQUEST = 'recheck(engine="arb") judges it'
 
 
 def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
-    """The certificate, and whether the judge agrees; SoundnessError if it does not.
+    """The certificate, and whether the judge agrees; SoundnessError if its own bound is far larger, or if it has none.
 
     An estimate claims nothing that could be judged.
     """
@@ -44,6 +46,8 @@ def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
         return replace(certificate, judged=True)
     if not verdict.covered:
         return replace(certificate, not_judged=verdict.reason)
+    if verdict.judged <= COARSER * verdict.stated:
+        return replace(certificate, not_judged=f"the judge comes to {verdict.judged:.3g} only")
     raise SoundnessError("a certificate must be one that the judge agrees with", got=verdict.reason)
 
 
