@@ -154,8 +154,7 @@ def test_a_state_is_never_taken_for_that_of_another_function(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     assert bound(lambda x: x + 4.0).bound > 3.5
     assert bound(lambda x: x + 0.0).bound < 0.5
-    with pytest.raises(af.InputError, match=r"leave its state.*formula in text"):
-        bound(lambda x: np.where(x < 0, -x, x))
+    assert bound(lambda x: np.where(x < 0, -x, x)).bound > 0.9
 
 
 def flaky(failures: set[float], points):

@@ -171,7 +171,7 @@ def test_an_unnamed_axis_takes_the_name_of_the_single_variable():
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda p: p[..., 0] * np.nan, "bounded on the whole domain"),
+        (lambda p: p[..., 0] * np.nan, "finite on the whole domain"),
         (lambda p: np.log(p[..., 0] - 0.5), "bounded on the whole domain"),
         (lambda p: 3.0, "leading axis"),
         (lambda p: p[0], "leading axis"),
@@ -248,7 +248,6 @@ def test_comparisons_of_arrays_are_traced(function):
     ("function", "reason"),
     [
         (lambda x: (x > 0) + (x > 0.5) + 0.0 * x, "truth values alone"),  # in NumPy an or, not a sum
-        (lambda x: np.where(x > 0, x > 0.5, x < -0.5) * x, "truth values alone"),
         (lambda x: np.where(x == 0, 1.0, x), "np.equal"),
         (lambda x: np.where(np.where(x > 0, 1, 2) & 2, 1.0, x), "for &: "),
         (lambda x: x if (x > 0).any() else -x, "branch on a value"),

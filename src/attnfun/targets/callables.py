@@ -92,6 +92,8 @@ class PythonFunction:
             whole = self.function
             if not isinstance(reason.__cause__, TypeError | ValueError) or isinstance(whole, np.vectorize | OneByOne):
                 raise
+            if self.domain.size > 1 and not isinstance(whole, ByName):  # what would it do with a point?
+                raise
             try:
                 self.function = one_by_one(whole)
                 return self._call(rows)

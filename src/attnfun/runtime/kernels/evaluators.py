@@ -21,7 +21,7 @@ from ...arithmetic.formats import held_in, round_to
 from ...domains.box import Box
 from ...network import Attention, FactoredAttention, Network
 from ..backends import numpy as plain
-from .banks import Bank, Moments
+from .banks import Bank, Moments, Stream
 from .programs import program
 from .query_groups import Step, steps_of
 
@@ -109,7 +109,8 @@ def attended(step: Step, X: Array) -> Array:
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101 - only attention has banks
     every = len(querying) == X.shape[1]
     out = np.zeros((*X.shape[:2], layer.width_out), dtype=X.dtype)  # (b, n, o)
-    if X.shape[1] == 1 and isinstance(layer, Attention) and layer.attends_data and 0 < len(layer.memory) <= SHORT:
+    own = all(isinstance(group.bank, Stream) for group in step.query_groups)  # not those of shards
+    if own and X.shape[1] == 1 and isinstance(layer, Attention) and layer.attends_data and len(layer.memory) <= SHORT:
         return _of_one_token(layer, weights, X)
     for group in step.query_groups:
         members, head = slice(None) if len(group.querying) == X.shape[1] else group.querying, group.head
