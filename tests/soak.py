@@ -141,6 +141,8 @@ def second_opinion(net: af.Compiled) -> str:
     verdict = certificate.verdict()
     if not verdict.covered:
         return verdict.reason.split(" (")[0]
+    if verdict.judged == inf:
+        return "has no bound"
     return "agrees" if verdict.agreed else f"the judge does not agree: {verdict.reason}"
 
 

@@ -263,7 +263,8 @@ def test_a_black_box_is_asked_once_a_point_and_the_count_is_shown():
     seen = []
 
     def simulator(points):
-        seen.extend(map(tuple, points.tolist()))
+        if points.dtype == np.float64:  # not the symbols of an attempt to trace it
+            seen.extend(map(tuple, points.tolist()))
         return np.array([float(np.sin(3 * x) * y) for x, y in points])
 
     net = af.compile(simulator, [(-1, 1)] * 2, 1e-3)

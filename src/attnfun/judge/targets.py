@@ -37,6 +37,8 @@ def steps_of(claim: Claim) -> tuple[list[formula.Step], list[int]]:
     text, names = claim.target.get("text"), claim.domain.names
     if claim.target.get("kind") != "expression":
         text, names = claim.target.get("formula"), tuple(f"x{k}" for k in range(len(claim.domain.low)))
+    if text is None and claim.target.get("kind") == "expression":
+        raise Unreadable("a formula must have a text")
     if text is None:
         raise NotCovered(f"a target whose definition is not in the file ({str(claim.target.get('kind'))[:40]})")
     if not isinstance(text, str):

@@ -7,6 +7,7 @@ about as much as proving; how large a proof is is counted, never timed. What it 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf, isinf
 from typing import TYPE_CHECKING
 
 from ..errors import SoundnessError
@@ -30,7 +31,7 @@ ON_REQUEST = 'recheck(engine="arb") judges it'
 
 
 def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
-    """The certificate, and whether the judge agrees; SoundnessError if its own bound is far larger, or if it has none.
+    """The certificate, and whether the judge agrees; SoundnessError if its own bound is far larger, or a point beats it.
 
     An estimate claims nothing that could be judged.
     """
@@ -46,7 +47,8 @@ def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
         return replace(certificate, judged=True)
     if not verdict.covered:
         return replace(certificate, not_judged=verdict.reason)
-    if verdict.judged <= COARSER * verdict.stated:
+    beaten = isinf(certificate.norm) and certificate.found > certificate.bound
+    if not beaten and not COARSER * verdict.stated < verdict.judged < inf:  # numbers that may overflow have no bound
         return replace(certificate, not_judged=f"the judge comes to {verdict.judged:.3g} only")
     raise SoundnessError("a certificate must be one that the judge agrees with", got=verdict.reason)
 
