@@ -71,8 +71,11 @@ def test_truth_agrees_with_values_in_floats():
         rows = rng.uniform(low, high, (3, len(low)))
         floats = np.stack([in_floats(part, truth.names)(rows) for part in truth.parts], axis=1)
         for row, values in zip(rows, floats, strict=True):
-            with precision(128):
-                true = [ball(value) for value in truth([exact(x) for x in row])]
+            try:
+                with precision(128):
+                    true = [ball(value) for value in truth([exact(x) for x in row])]
+            except ValueError:  # a condition on what is undefined has no truth
+                continue
             for value, enclosed in zip(values, true, strict=True):
                 if np.isfinite(value) and enclosed.is_finite():
                     met.update(operations(truth).keys())

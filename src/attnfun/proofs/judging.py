@@ -31,7 +31,7 @@ ON_REQUEST = 'recheck(engine="arb") judges it'
 
 
 def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
-    """The certificate, and whether the judge agrees; SoundnessError if its own bound is far larger, or a point beats it.
+    """The certificate, and whether the judge agrees; SoundnessError if its bound is far larger or a point beats it.
 
     An estimate claims nothing that could be judged.
     """
