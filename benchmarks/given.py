@@ -26,10 +26,9 @@ from attnfun.given.machine import Machine
 from attnfun.given.reading import read
 from attnfun.resources.deadline import Deadline
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from tests.small_transformers import climbed, drawn, perturbed  # noqa: E402
+from small_transformers import climbed, drawn, perturbed
 
 RESULTS = Path(__file__).parent / "results" / "given.md"
 PAIR = af.Box([0.6, -0.5, -0.5, 0.45, -0.5], [0.679857769, 0.5, 0.5, 0.5, -0.45])
