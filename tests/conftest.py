@@ -35,13 +35,13 @@ def case_of(item: pytest.Item) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in a hook of its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by the case they are about, or by the module whose fixture they share."""
+    """Group tests by the module whose fixture they share, or else by the case they are about."""
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
-        if case := case_of(item):
-            item.add_marker(pytest.mark.xdist_group(case))
-        elif any(fixture[-1].scope == "module" for fixture in fixtures):
+        if any(fixture[-1].scope == "module" for fixture in fixtures):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        elif case := case_of(item):
+            item.add_marker(pytest.mark.xdist_group(case))
 
 
 @pytest.fixture(scope="session", autouse=True)
