@@ -109,7 +109,7 @@ def holds(enclosure: Any, true: arb) -> bool:
     return bool(arb(enclosure.lo) <= true <= arb(enclosure.hi))
 
 
-def scipy_says(kind: str, net: af.Compiled) -> Any:
+def scipy_says(kind: str, net: af.types.Compiled) -> Any:
     """The same question of the target's values, unproved."""
     target = net.certificate.claim.imitated
     ends = list(zip(net.domain.lo.ravel().tolist(), net.domain.hi.ravel().tolist(), strict=True))

@@ -42,7 +42,7 @@ def measured(name: str, formula: str, domain: dict, time_limit: float) -> tuple[
         net = af.compile(
             formula, domain, RELATIVE, relative=True, construction="circuit", time_limit=time_limit, outside="clip"
         )
-    except af.AttnfunError as reason:
+    except af.errors.AttnfunError as reason:
         spent = time.monotonic() - began
         words = re.sub(r"'[^']*'", "a part of it", " ".join(str(reason).split())).split(" (there")[0]
         return f"| {name} | {len(domain)} | | | | | refused: {words[:LONGEST_REASON]} | | {spent:.1f} |", None

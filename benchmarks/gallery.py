@@ -85,7 +85,7 @@ def measured(formula: str, domain: dict[str, tuple[float, float]], eps: float, s
         deadline = Deadline.after(seconds, time.process_time)
         net = af.compile(formula, domain, eps, relative=True, time_limit=deadline)
         found = [net.certificate.status.value, net.construction, f"{net.network.tokens}", f"{net.network.parameters}"]
-    except af.ToleranceNotMet as miss:
+    except af.errors.ToleranceNotMet as miss:
         reason = miss.remedy or miss.constraint
         found = [f"no: {reason.split(':')[0].rstrip('.')}", "", "", ""]
     return [*found, f"{time.process_time() - start:.1f}"]

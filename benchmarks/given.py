@@ -57,7 +57,7 @@ def differences(folder: Path) -> Iterator[str]:
         try:
             shown, seconds = timed(lambda eps=eps: af.compare(*files, PAIR, eps=eps, time_limit=within(40)))
             yield f"| {eps:g} | {shown.bound:.4g} | {shown.found:.4g} | {shown.boxes:,} | {seconds:.1f} |"
-        except af.ProofFailed as failed:
+        except af.errors.ProofFailed as failed:
             yield f"| {eps:g} | not in 40 s | {failed.closest.value:.4g} | | 40 |"
 
 
@@ -141,7 +141,7 @@ def attacked(count: int) -> Iterator[str]:
         try:
             shown, spent = timed(partial(af.ranges, network, box, time_limit=1e-6))
             near, more = timed(partial(af.compare, network, other, box, time_limit=1e-6))
-        except af.ProofFailed:
+        except af.errors.ProofFailed:
             unproved += 1
             continue
         seconds += spent + more

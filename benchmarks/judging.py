@@ -39,7 +39,7 @@ POINTS = 2001
 """Points along a line, or about as many in a plane."""
 Floats = npt.NDArray[np.float64]
 
-BASES: dict[str, Callable[[], af.Compiled]] = {
+BASES: dict[str, Callable[[], af.types.Compiled]] = {
     "a line": lambda: af.compile("x/2", {"x": (0, 1)}, 0.2, construction="grid"),
     "a line in float32": lambda: af.compile("x/2 - 0.1", {"x": (0, 1)}, 0.2, construction="grid", dtype="float32"),
     "a line in bfloat16": lambda: af.compile("x/2", {"x": (-1, 1)}, 0.3, construction="grid", dtype="bfloat16"),

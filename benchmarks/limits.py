@@ -150,7 +150,7 @@ def measured(task: Task, limit: float, clock: str) -> Row:
         end = str(task.run(Deadline.after(limit, CLOCKS[clock])).status.value)
     except AttributeError:
         end = "done"
-    except (af.ToleranceNotMet, af.ProofFailed) as miss:
+    except (af.errors.ToleranceNotMet, af.errors.ProofFailed) as miss:
         end = "time limit, with a result" if getattr(miss, "best", None) else "time limit"
         end = end if "The time limit of" in str(miss) else f"missed: {type(miss).__name__}"
     return Row(task, limit, {name: read() - began[name] for name, read in CLOCKS.items()}, end)

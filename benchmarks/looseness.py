@@ -63,10 +63,10 @@ def examined(number: int, seed: int, limit: float) -> Row | None:
     case = random_case(seed, number)
     try:
         net = compiled(case, limit)
-        if net.certificate.status is af.Status.ESTIMATED:
+        if net.certificate.status is af.types.Status.ESTIMATED:
             return None
         found = judge(net, case.truth, POINTS, number, ("call",)).ratio * net.certificate.bound
-    except (af.InputError, af.ToleranceNotMet, af.ProofFailed):
+    except (af.errors.InputError, af.errors.ToleranceNotMet, af.errors.ProofFailed):
         return None
     again, cause = net.certificate, ""
     if again.bound > FAR * found:
@@ -77,12 +77,12 @@ def examined(number: int, seed: int, limit: float) -> Row | None:
     return Row(number, case, net.construction, net.network.dtype, net.certificate.bound, again.bound, found, cause)
 
 
-def tightened(net: af.Compiled, limit: float) -> af.Certificate:
+def tightened(net: af.types.Compiled, limit: float) -> af.types.Certificate:
     """The better of the certificate and one that is made without a tolerance."""
     known, effort = net.certificate, Effort(Deadline.after(limit, time.process_time))
     try:
         other = certify(known.claim, None, norm=known.norm, seed=known.seed, effort=effort)
-    except (af.AttnfunError, af.TimeLimitReached):
+    except af.errors.AttnfunError:
         return known
     return min((known, other), key=lambda certificate: certificate.bound)
 

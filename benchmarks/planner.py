@@ -89,7 +89,7 @@ def tasks(files: list[Path]) -> list[Task]:
     return found + [Task("black box", name, opaque(f), [(-1, 1)] * size, 1e-3) for name, (f, size) in BLACK.items()]
 
 
-def attempt(task: Task, rule: str, time_limit: float) -> tuple[af.Compiled | None, float]:
+def attempt(task: Task, rule: str, time_limit: float) -> tuple[af.types.Compiled | None, float]:
     """The network if there is one, and the seconds it took."""
     began = time.monotonic()
     try:
@@ -102,7 +102,7 @@ def attempt(task: Task, rule: str, time_limit: float) -> tuple[af.Compiled | Non
             time_limit=time_limit,
             budget=BUDGET,
         )
-    except af.AttnfunError:
+    except af.errors.AttnfunError:
         net = None
     return net, time.monotonic() - began
 

@@ -37,7 +37,7 @@ def proved(name: str, formula: str, domain: dict, eps: float) -> str:
     began = time.monotonic()
     try:
         net = af.compile(formula, domain, eps)
-    except af.AttnfunError as reason:
+    except af.errors.AttnfunError as reason:
         return f"| {name} | | | not proved: {str(reason)[:120]} | | {time.monotonic() - began:.1f} |"
     certificate, seconds = net.certificate, time.monotonic() - began
     return (

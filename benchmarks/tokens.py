@@ -47,7 +47,7 @@ class Row:
         try:
             self.net = af.compile(formula, domain, eps, construction="spectral", time_limit=limit, **keywords)
             self.reached = True
-        except af.ToleranceNotMet as miss:
+        except af.errors.ToleranceNotMet as miss:
             self.net, self.reached = miss.best, False
         self.seconds = time.monotonic() - began
         sys.stderr.write(f"{name} {eps:g} {self.net!r} {self.seconds:.1f} s\n")

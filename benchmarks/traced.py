@@ -275,7 +275,7 @@ def run(case: Case) -> Row:
         what = f"{net.construction}, {net.network.tokens} tokens, {net.certificate.bound:.2g}"
         if status != "proved":
             what = net.certificate.assumptions[0]
-    except af.AttnfunError as reason:
+    except af.errors.AttnfunError as reason:
         status, what = "none", str(reason)[:200]
     return Row(case, status, what, time.process_time() - start)
 

@@ -43,7 +43,7 @@ JUDGED = 6
 """Points a back end that ball arithmetic looks at, besides all breakpoints."""
 
 
-def hostile_points(net: af.Compiled, count: int, seed: int) -> np.ndarray:
+def hostile_points(net: af.types.Compiled, count: int, seed: int) -> np.ndarray:
     """Rows (B, D) inside the domain, in float64."""
     rng = np.random.default_rng(seed)
     low, high = net.domain.lo.ravel(), net.domain.hi.ravel()
@@ -58,7 +58,7 @@ def hostile_points(net: af.Compiled, count: int, seed: int) -> np.ndarray:
     return rows[net.domain.contains(rows)]
 
 
-def _ties(net: af.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _ties(net: af.types.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Points where two keys have equal scores, or where a piecewise-linear target has a kink, or close to that."""
     count, centre = len(random), ((net.domain.lo + net.domain.hi) / 2).ravel()
     try:
@@ -82,7 +82,7 @@ def _ties(net: af.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.
     return centre + near - change * (gap / norm)[:, None]
 
 
-def _queries(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def _queries(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """What the first token asks the first head of the first attention layer, (B, D) -> (B, k)."""
     tokens = rows.reshape(len(rows), *net.network.shape_in)
     for layer in net.network.layers:
@@ -167,7 +167,7 @@ def _inside(spots: np.ndarray, low: float, high: float, rng: np.random.Generator
     return (ends[:-1, None] + (ends[1:] - ends[:-1])[:, None] * shares).ravel()
 
 
-def breakpoint_rows(net: af.Compiled, truth: Formula, seed: int, lines: int = 8) -> np.ndarray:
+def breakpoint_rows(net: af.types.Compiled, truth: Formula, seed: int, lines: int = 8) -> np.ndarray:
     """Rows (B, D) at breakpoints along lines parallel to the axes, between them, and next to them."""
     rng = np.random.default_rng(seed)
     low, high = net.domain.lo.ravel(), net.domain.hi.ravel()
@@ -201,17 +201,17 @@ def _neighbours(places: np.ndarray, dtype: str) -> np.ndarray:
 # ---------------------------------------------------------------- back ends
 
 
-def by_call(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_call(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """`net(x)`."""
     return np.asarray(net(net.domain.unflatten(rows))).reshape(len(rows), -1)
 
 
-def by_dense(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_dense(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """Plain attention in NumPy."""
     return run_densely(net.network, rows.reshape(len(rows), *net.network.shape_in)).reshape(len(rows), -1)
 
 
-def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_torch(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """The PyTorch module, in parts."""
     import torch
 
@@ -224,18 +224,18 @@ def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(maxsize=1)
-def _module(net: af.Compiled) -> Any:
+def _module(net: af.types.Compiled) -> Any:
     return net.to_torch()
 
 
-def by_onnx(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_onnx(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """ONNX Runtime."""
     points = net.domain.unflatten(rows).astype(net.network.dtype)
     return _session(net).run(["values"], {"points": points})[0].reshape(len(rows), -1)
 
 
 @lru_cache(maxsize=1)
-def _session(net: af.Compiled) -> Any:
+def _session(net: af.types.Compiled) -> Any:
     import onnxruntime
 
     with TemporaryDirectory() as folder:
@@ -289,7 +289,11 @@ def errors_at(truth: Formula, row: np.ndarray, output: np.ndarray, bound: float)
 
 
 def attack(
-    net: af.Compiled, truth: Formula, count: int = 500, seed: int = 0, backends: tuple[str, ...] = ("call", "torch")
+    net: af.types.Compiled,
+    truth: Formula,
+    count: int = 500,
+    seed: int = 0,
+    backends: tuple[str, ...] = ("call", "torch"),
 ) -> Verdict:
     """Look for points where the network is further from the formula than its certificate says, in the sup norm."""
     bound, low, high = net.certificate.bound, net.domain.lo.ravel(), net.domain.hi.ravel()
@@ -325,7 +329,7 @@ def _ratio(error: float, bound: float) -> float:
     return error / bound if bound > 0 else inf if error > 0 else 0.0
 
 
-def norm_from_below(net: af.Compiled, truth: Formula, seed: int = 0, work: int = 1_500_000) -> Verdict:
+def norm_from_below(net: af.types.Compiled, truth: Formula, seed: int = 0, work: int = 1_500_000) -> Verdict:
     """The L_p error of the network in real arithmetic, from below, over the certificate's bound.
 
     The domain is cut at breakpoints, then where the most is unknown. On each box balls enclose |truth - network|; the
@@ -384,7 +388,7 @@ def norm_from_below(net: af.Compiled, truth: Formula, seed: int = 0, work: int =
 
 
 def norm_as_deployed(
-    net: af.Compiled, truth: Formula, count: int, seed: int = 0, backends: tuple[str, ...] = ("call", "torch")
+    net: af.types.Compiled, truth: Formula, count: int, seed: int = 0, backends: tuple[str, ...] = ("call", "torch")
 ) -> Verdict:
     """The L_p error of the network as it runs, over the certificate's bound; too large with probability DOUBT at most.
 
@@ -442,7 +446,7 @@ def _logarithm(size: arb) -> float:
     return inf if not top.is_finite() else float(top.log().mid()) if top > 0 else -inf
 
 
-def _first_boxes(net: af.Compiled, truth: Formula, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _first_boxes(net: af.types.Compiled, truth: Formula, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """The domain cut at the breakpoints of each axis, as far as that makes few boxes."""
     low, high = net.domain.lo.ravel(), net.domain.hi.ravel()
     base, cuts = low + (high - low) / 2, []
@@ -458,7 +462,11 @@ def _first_boxes(net: af.Compiled, truth: Formula, seed: int) -> list[tuple[np.n
 
 
 def judge(
-    net: af.Compiled, truth: Formula, count: int = 500, seed: int = 0, backends: tuple[str, ...] = ("call", "torch")
+    net: af.types.Compiled,
+    truth: Formula,
+    count: int = 500,
+    seed: int = 0,
+    backends: tuple[str, ...] = ("call", "torch"),
 ) -> Verdict:
     """The attack that suits the certificate's norm; `count` says how much work goes into it."""
     if isinf(net.certificate.norm):

@@ -24,7 +24,7 @@ class Case:
     constructions: tuple[str, ...] = ("grid", "cross", "spectral")
     """The constructions that serve it at this tolerance."""
 
-    def compile(self, **keywords: Any) -> af.Compiled:
+    def compile(self, **keywords: Any) -> af.types.Compiled:
         return af.compile(self.target, self.domain, self.eps, **{**self.keywords, **keywords})
 
     def fitting(self, dtype: str) -> str:
@@ -39,11 +39,11 @@ class Case:
 class Combination(Case):
     """Networks put together by a function of the dtype; its own construction."""
 
-    def compile(self, *, dtype: str = "float64", construction: str = "combined") -> af.Compiled:
+    def compile(self, *, dtype: str = "float64", construction: str = "combined") -> af.types.Compiled:
         return self.target(dtype)
 
 
-def mixed(dtype: str) -> af.Compiled:
+def mixed(dtype: str) -> af.types.Compiled:
     """A composition, a product and a sum of networks of several constructions."""
     box = {"x": (-1, 1), "y": (0, 1)}
     inner = af.compile("[x*y, x - y**2]", box, 0.01, dtype=dtype, construction="spectral")
@@ -52,7 +52,7 @@ def mixed(dtype: str) -> af.Compiled:
     return outer(inner) * factor.restrict(box) - 0.5 * inner
 
 
-def tokens_added(dtype: str) -> af.Compiled:
+def tokens_added(dtype: str) -> af.types.Compiled:
     """Maps of sequences added, one of which has a softmax of its own."""
     box = af.Box([[-1], [-1]], [[1], [1]])
     one = af.compile(af.TruncatedLinear([[1.0], [2.0]], 0.1, -1.0, 1.0), box, 1e-3, dtype=dtype)

@@ -64,9 +64,9 @@ def few_proofs_are_judged() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def compiled():
     """case, dtype, construction -> compiled network."""
-    made: dict[tuple[str, str, str], af.Compiled] = {}
+    made: dict[tuple[str, str, str], af.types.Compiled] = {}
 
-    def get(case: Case, dtype: str = "float64", construction: str = "auto") -> af.Compiled:
+    def get(case: Case, dtype: str = "float64", construction: str = "auto") -> af.types.Compiled:
         key = case.name, dtype, construction
         if key not in made:
             automatic = construction == "auto" and "options" in case.keywords  # options are those of a construction

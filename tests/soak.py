@@ -58,7 +58,7 @@ class Result:
     """What became of one case."""
 
     case: Case
-    net: af.Compiled | None = None
+    net: af.types.Compiled | None = None
     refusal: str = ""
     crash: str = ""
     verdict: Verdict | None = None
@@ -78,7 +78,7 @@ class Result:
         return self.engine if self.engine.startswith("the judge") else ""
 
 
-def compiled(case: Case, limit: float) -> af.Compiled:
+def compiled(case: Case, limit: float) -> af.types.Compiled:
     """Run the case's line; where the tolerance was missed, the best network that has a certificate."""
     deadline = Deadline.after(limit, time.process_time)  # the same cases on a busy machine
     names: dict[str, Any] = {"af": af, "np": np, "torch": torch, "rectifiers": rectifiers, "LIMIT": deadline}
@@ -86,7 +86,7 @@ def compiled(case: Case, limit: float) -> af.Compiled:
 
     try:
         return eval(case.code, names | {"erf": erf})  # noqa: S307 - a line made by `grammar.py`
-    except af.ToleranceNotMet as missed:
+    except af.errors.ToleranceNotMet as missed:
         if missed.best is None or case.construction == "combined":  # the best of a part, not of the whole
             raise
         return missed.best
@@ -112,12 +112,12 @@ def _run(case: Case, count: int, seed: int, limit: float) -> Result:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             net = compiled(case, limit)
-    except (af.InputError, af.ToleranceNotMet, af.ProofFailed) as error:
+    except (af.errors.InputError, af.errors.ToleranceNotMet, af.errors.ProofFailed) as error:
         return Result(case, refusal=refusal(error))
     except Exception:
         return Result(case, crash=traceback.format_exc(limit=-4))
     result = Result(case, net)
-    if net.certificate.status is af.Status.ESTIMATED:
+    if net.certificate.status is af.types.Status.ESTIMATED:
         return result
     backends = ("call", "torch", "dense") if seed % 5 else ("call", "torch", "dense", "onnx")
     backends = backends if hasattr(np, net.network.dtype) else backends[:3]  # ONNX models take what NumPy has
@@ -131,7 +131,7 @@ def _run(case: Case, count: int, seed: int, limit: float) -> Result:
     return result
 
 
-def second_opinion(net: af.Compiled) -> str:
+def second_opinion(net: af.types.Compiled) -> str:
     """What the judge says about a certificate with a small proof."""
     certificate, proof = net.certificate, net.certificate.proof
     if proof is None or (proof.rule != "boxes" and certificate.claim.domain.size > 1):

@@ -77,7 +77,7 @@ AGREEMENTS = [
 @pytest.mark.parametrize(("case", "dtype", "name"), AGREEMENTS)
 def test_agrees_with_the_reference_within_the_rounding_part(case, dtype, name, compiled):
     net = compiled(case, dtype)
-    if net.certificate.status is af.Status.ESTIMATED and callable(case.target):
+    if net.certificate.status is af.types.Status.ESTIMATED and callable(case.target):
         net = af.compile(case.target, case.domain, case.eps, dtype=dtype, lipschitz=3.0)
     rows = net.domain.sample(200, np.random.default_rng(1)).astype(dtype).astype(np.float64)
     X = rows.reshape(len(rows), *net.network.shape_in)
@@ -98,7 +98,7 @@ QUICK = ("knots", "truncated-linear", "max-affine", "circuit", "subspace")
 def test_constructions_know_coarsely_stored_formats(case, dtype):
     try:
         net = replace(case, eps=max(case.eps or 0.0, 0.3)).compile(dtype=dtype, construction=case.constructions[0])
-    except af.ToleranceNotMet as missed:
+    except af.errors.ToleranceNotMet as missed:
         net = missed.best
     X = round_to(net.domain.sample(200, np.random.default_rng(1)), dtype).reshape(-1, *net.network.shape_in)
     exact, numpy_has_it = reference(net.network, X), hasattr(np, dtype)
@@ -230,9 +230,9 @@ def test_an_export_that_would_be_too_large_is_refused_with_its_size(compiled, mo
     net = compiled(CASES[1])
     made = {"torch": net.to_torch, "jax": net.to_jax}
     for target in ("onnx", "torch", "jax"):
-        with pytest.raises(af.InputError, match=r"at most 100 bytes in their dense form; got [\d,]{3,} bytes"):
+        with pytest.raises(af.errors.InputError, match=r"at most 100 bytes in their dense form; got [\d,]{3,} bytes"):
             net.export(tmp_path / f"f.{'onnx' if target == 'onnx' else 'py'}", target)
-        with pytest.raises(af.InputError, match="bytes"):
+        with pytest.raises(af.errors.InputError, match="bytes"):
             made.get(target, lambda: net.to_onnx(tmp_path / "f.onnx"))()
     assert not list(tmp_path.iterdir())
 
@@ -243,13 +243,13 @@ def test_an_export_is_measured_before_it_is_made():
     wide = Affine(np.ones((1, 1, 500)), np.zeros((3000, 500)), ones)
     network = Network((wide, Affine(np.ones((1, 500, 500)), np.zeros((3000, 500)), ones)), 3000)
     for run in (run_torch, run_onnx, run_jax):
-        with pytest.raises(af.InputError, match=r"got 18,0\d\d,\d\d\d,\d\d\d,\d\d\d bytes"):
+        with pytest.raises(af.errors.InputError, match=r"got 18,0\d\d,\d\d\d,\d\d\d,\d\d\d bytes"):
             run(network, np.zeros((1, 3000, 1)))
 
 
 def test_no_half_onnx_file_is_left(compiled, tmp_path):
     (tmp_path / "taken").mkdir()
-    with pytest.raises(af.FileFormatError, match="taken must be the name of a file"):
+    with pytest.raises(af.errors.FileFormatError, match="taken must be the name of a file"):
         compiled(CASES[1]).to_onnx(tmp_path / "taken")
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
@@ -279,7 +279,7 @@ def test_missing_frameworks_are_named_with_the_remedy():
         "        if name in ('torch', 'onnx', 'jax', 'transformer_lens', 'transformers'): raise ImportError(name)\n"
         "sys.meta_path.insert(0, Absent()); import attnfun as af\n"
         "net = af.compile('sin(x)', (0, 1), 0.1)\n"
-    ) + "".join(f"try: {call}\nexcept af.MissingExtra as error: print(error)\n" for call in calls.values())
+    ) + "".join(f"try: {call}\nexcept af.errors.MissingExtra as error: print(error)\n" for call in calls.values())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said = done.stdout.splitlines()
     assert [f"pip install 'attnfun[{extra}]'" in line for extra, line in zip(calls, said, strict=True)] == [True] * 5

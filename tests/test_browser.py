@@ -97,7 +97,7 @@ def eventually(page: Page, holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-def report_of(net: af.Compiled, folder: Path) -> str:
+def report_of(net: af.types.Compiled, folder: Path) -> str:
     net.report(folder / "f.html")
     return (folder / "f.html").as_uri()
 

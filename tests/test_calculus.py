@@ -33,7 +33,7 @@ LINE = {"x": (-1.0, 1.0)}
 
 
 @lru_cache
-def net(text: str, low: float = -1.0, high: float = 1.0, eps: float = 1e-3) -> af.Compiled:
+def net(text: str, low: float = -1.0, high: float = 1.0, eps: float = 1e-3) -> af.types.Compiled:
     return af.compile(text, {"x": (low, high)}, eps)
 
 
@@ -131,7 +131,7 @@ def test_derivatives_of_formulas_are_limits_of_quotients(seed):
     subject, truth, rows = asked(seed, 1 + seed % 2)
     try:
         slope = derivative(subject.target, 0)
-    except af.InputError:
+    except af.errors.InputError:
         pytest.skip("it has a kink")
     own, step = Formula(slope.text, subject.domain.axes), exact(2.0**-200)
     with precision(1200):
@@ -271,7 +271,7 @@ def test_black_boxes_have_estimates_and_say_so():
     assert made.integrate().network.status is Status.ESTIMATED
     assert made.roots().status is Status.ESTIMATED
     assert abs(made.roots().single[0].mid) < 1e-6
-    with pytest.raises(af.InputError, match="must be a formula"):
+    with pytest.raises(af.errors.InputError, match="must be a formula"):
         made.diff()
 
 
@@ -348,7 +348,7 @@ def test_derivatives_of_sums_and_of_python_functions():
 
 @pytest.mark.parametrize("text", ["abs(x)", "max(x, 0)", "sqrt(x + 1)", "where(x < 0.25, x, x*x)"])
 def test_kinks_are_named(text):
-    with pytest.raises(af.InputError, match=r"kink, a jump or an unbounded slope near x = "):
+    with pytest.raises(af.errors.InputError, match=r"kink, a jump or an unbounded slope near x = "):
         derivative(Expression(text, Box([-1], [1], ("x",))), 0)
 
 
@@ -409,9 +409,9 @@ def test_arithmetic_of_networks(make, true):
 
 def test_divisors_that_may_be_zero_are_refused():
     for divisor in (net("sin(3*x)"), 0.0):
-        with pytest.raises(af.InputError, match="divisor"):
+        with pytest.raises(af.errors.InputError, match="divisor"):
             net("2 + cos(x)") / divisor
-    with pytest.raises(af.InputError, match="defined and bounded"):
+    with pytest.raises(af.errors.InputError, match="defined and bounded"):
         np.sqrt(net("sin(3*x)"))
     with pytest.raises(TypeError):
         np.floor_divide(net("sin(3*x)"), 1.0)
@@ -422,11 +422,11 @@ def test_calls_by_name():
     assert made(x=0.5, y=0.25) == made([0.5, 0.25]) == made({"y": 0.25, "x": 0.5})
     assert np.array_equal(made(y=0.5, x=[0.1, 0.2]), made([[0.1, 0.5], [0.2, 0.5]]))
     for wrong in ({"x": 0.5}, {"x": 0.5, "y": 0.5, "z": 0.5}, {}):
-        with pytest.raises(af.InputError, match="by its name"):
+        with pytest.raises(af.errors.InputError, match="by its name"):
             made(wrong)
-    with pytest.raises(af.InputError, match="by place or by name"):
+    with pytest.raises(af.errors.InputError, match="by place or by name"):
         made([0.5, 0.25], x=0.5)
-    with pytest.raises(af.InputError, match="fit together"):
+    with pytest.raises(af.errors.InputError, match="fit together"):
         made(x=[0.1, 0.2], y=[0.1, 0.2, 0.3])
 
 
@@ -436,9 +436,9 @@ def test_one_panel_in_axes_that_are_there():
     assert net("sin(3*x)").plot(ax=axes) is figure
     assert len(axes.lines) == 2
     for wrong in ({"panels": ["values", "error"]}, {"path": "f.png"}):
-        with pytest.raises(af.InputError, match="ax must be axes"):
+        with pytest.raises(af.errors.InputError, match="ax must be axes"):
             net("sin(3*x)").plot(ax=axes, **wrong)
-    with pytest.raises(af.InputError, match="ax must be axes"):
+    with pytest.raises(af.errors.InputError, match="ax must be axes"):
         net("sin(3*x)").plot(ax="axes")
 
 
@@ -457,7 +457,7 @@ def test_the_command_line_answers(tmp_path):
 def test_questions_that_make_no_sense():
     two = af.compile("[x, y]", {"x": (0, 1), "y": (0, 1)}, 0.1)
     for ask in (two.integrate, two.max, lambda: two.max(output=2), lambda: two.max(output=True)):
-        with pytest.raises(af.InputError, match="output"):
+        with pytest.raises(af.errors.InputError, match="output"):
             ask()
     assert 1.0 in two.max(output=1).target
     for refused, match in (
@@ -468,7 +468,7 @@ def test_questions_that_make_no_sense():
         (lambda: two.integrate(output=0, tolerance=0), "tolerance"),
         (lambda: af.compile("x", LINE, 0.1, norm=2).max(), "sup norm"),
     ):
-        with pytest.raises(af.InputError, match=match):
+        with pytest.raises(af.errors.InputError, match=match):
             refused()
 
 

@@ -57,7 +57,7 @@ def test_recheck_proves_again(case, compiled):
     assert again.status is certificate.status
 
 
-def tampered(net: af.Compiled, change: float) -> af.Compiled:
+def tampered(net: af.types.Compiled, change: float) -> af.types.Compiled:
     """The same network with one value moved."""
     head = net.network.attention[0]
     memory = head.memory.copy()
@@ -69,14 +69,14 @@ def tampered(net: af.Compiled, change: float) -> af.Compiled:
 
 def test_a_changed_weight_is_found_out(compiled):
     net = tampered(compiled(CASES[1], construction="grid"), change=0.5)
-    with pytest.raises(af.ProofFailed, match="could not be proved again"):
+    with pytest.raises(af.errors.ProofFailed, match="could not be proved again"):
         net.certificate.recheck()
 
 
 def test_a_declared_function_can_be_checked_against_its_samples(compiled):
     certificate = compiled(next(case for case in CASES if case.name == "declared")).certificate
-    assert certificate.recheck(target=branching).status is af.Status.CONDITIONAL
-    with pytest.raises(af.InputError, match="one that was compiled"):
+    assert certificate.recheck(target=branching).status is af.types.Status.CONDITIONAL
+    with pytest.raises(af.errors.InputError, match="one that was compiled"):
         certificate.recheck(target=lambda p: branching(p) + 1e-9)
 
 
@@ -109,7 +109,7 @@ def test_progress_is_told_and_bounds_only_fall(compiled):
 
 def test_a_formula_defined_up_to_an_edge_says_so():
     edge = af.compile("sqrt(1 - x**2 - y**2 + 2*x*y)", {"x": (0, 1), "y": (0, 1)}, 0.2)  # 1 - (x - y)**2 >= 0
-    assert edge.certificate.status is af.Status.CONDITIONAL
+    assert edge.certificate.status is af.types.Status.CONDITIONAL
     assert any("wherever the formula is defined" in line for line in edge.certificate.assumptions)
     whole = af.compile("sqrt(x)", {"x": (0, 1)}, 0.1)
     assert whole.certificate.proved

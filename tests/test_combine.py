@@ -31,11 +31,11 @@ LINE = {"x": (-1, 1)}
 
 
 @lru_cache
-def line(text: str, low: float = -1.0, high: float = 1.0, dtype: str = "float64") -> af.Compiled:
+def line(text: str, low: float = -1.0, high: float = 1.0, dtype: str = "float64") -> af.types.Compiled:
     return af.compile(text, {"x": (low, high)}, 1e-3, dtype=dtype)
 
 
-def worst(net: af.Compiled, function) -> float:
+def worst(net: af.types.Compiled, function) -> float:
     points = np.linspace(net.domain.lo.item(), net.domain.hi.item(), 5001)
     return float(np.abs(net(points).astype(np.float64) - function(points)).max())
 
@@ -71,7 +71,7 @@ def test_moves_are_joined_with_affine_maps_only_where_that_is_exact():
 
 
 def test_a_softmax_that_cannot_be_carried_past_is_refused():
-    with pytest.raises(af.InputError, match="softmax over 4 features"):
+    with pytest.raises(af.errors.InputError, match="softmax over 4 features"):
         side_by_side([RANDOM["self"], Network((random_attention(), Softmax(4)), 4)])
 
 
@@ -130,7 +130,7 @@ def test_outputs_are_broadcast_like_arrays():
     ):
         assert net.output_shape == (2,)
         assert np.abs(net(points) - values).max() <= net.certificate.bound
-    with pytest.raises(af.InputError, match="shapes that fit together"):
+    with pytest.raises(af.errors.InputError, match="shapes that fit together"):
         vector + np.ones(3)
 
 
@@ -155,10 +155,10 @@ def test_composition():
 
 def test_values_outside_of_the_outer_domain_are_refused_with_the_range_to_compile_for():
     f = line("sin(3*x)")
-    with pytest.raises(af.InputError, match=r"Box\(x=-1:1\); got values proved to lie in \[-1\.\d+, 1\.\d+\]"):
+    with pytest.raises(af.errors.InputError, match=r"Box\(x=-1:1\); got values proved to lie in \[-1\.\d+, 1\.\d+\]"):
         line("tanh(2*x)")(f)  # the network exceeds 1 by its error
     with pytest.raises(
-        af.InputError, match=r"proved to lie in \[-2\.0\d+, 0\.25\d+\]"
+        af.errors.InputError, match=r"proved to lie in \[-2\.0\d+, 0\.25\d+\]"
     ):  # not what intervals say, [-2, 2]
         line("tanh(2*x)")(line("x*(1 - x)"))
 
@@ -202,9 +202,9 @@ def test_statuses_are_the_weakest_of_the_parts():
         assert net.certificate.status.value == status
         assert (2 * outer).certificate.status.value == status
     assert any("constant 2.5" in line for line in (declared(proved)).certificate.assumptions)
-    assert (declared + unknown).certificate.status is af.Status.ESTIMATED
+    assert (declared + unknown).certificate.status is af.types.Status.ESTIMATED
     product = (declared * unknown).certificate
-    assert product.status is af.Status.ESTIMATED
+    assert product.status is af.types.Status.ESTIMATED
     assert "not a proof" in str(product)
 
 
@@ -261,7 +261,7 @@ def test_restriction():
     assert repr(part.domain) == "Box(x=0:0.25, y=0:1)"
     assert part.certificate.bound == pytest.approx(f.certificate.bound)
     assert part([0.1, 0.5]) == f([0.1, 0.5])
-    with pytest.raises(af.InputError, match=r"x must lie in \[0, 0.25\]"):
+    with pytest.raises(af.errors.InputError, match=r"x must lie in \[0, 0.25\]"):
         part([0.5, 0.5])
     assert repr(f.restrict([(0, 1), (0.5, 1)]).domain) == "Box(x=0:1, y=0.5:1)"
     for box, message in (
@@ -269,7 +269,7 @@ def test_restriction():
         ({"x": (0, 2)}, "must lie in Box"),
         ([(0, 1)] * 3, "must have its shape"),
     ):
-        with pytest.raises(af.InputError, match=message):
+        with pytest.raises(af.errors.InputError, match=message):
             f.restrict(box)
 
 
@@ -293,7 +293,7 @@ def test_a_whole_network_may_be_proved_to_be_better_than_its_parts_say():
 
 
 @pytest.fixture(scope="module")
-def nested() -> af.Compiled:
+def nested() -> af.types.Compiled:
     f, g = line("sin(3*x)"), line("exp(x)")
     return 2 * line("tanh(2*x)", -1.1, 1.1)(f) * g - f.restrict({"x": (-1, 1)})
 
@@ -311,11 +311,11 @@ def test_a_changed_weight_is_found_out_wherever_it_is(nested):
     claim = nested.certificate.claim
     changed = [replace(layer, constant=layer.constant + 1e-9) for layer in claim.network.layers[:1]]
     network = replace(claim.network, layers=(*changed, *claim.network.layers[1:]))
-    with pytest.raises(af.ProofFailed, match="consist of its parts"):
+    with pytest.raises(af.errors.ProofFailed, match="consist of its parts"):
         replace(nested.certificate, claim=replace(claim, network=network)).recheck()
     outer, inner = claim.parts
     better = replace(inner, bound=inner.found / 2)
-    with pytest.raises(af.ProofFailed, match="must prove what its parts state"):
+    with pytest.raises(af.errors.ProofFailed, match="must prove what its parts state"):
         replace(nested.certificate, claim=replace(claim, parts=(outer, better))).recheck()
 
 
@@ -330,12 +330,12 @@ def test_a_changed_weight_is_found_out_wherever_it_is(nested):
 def test_parts_that_say_nothing_about_the_whole_are_found_out(change, message):
     """A file may name any parts: they must be of this dtype, in this norm and on this domain."""
 
-    def part(**keywords) -> af.Certificate:
+    def part(**keywords) -> af.types.Certificate:
         return af.compile("tanh(2*x)", {"x": (-1.1, 1.1)}, 0.05, **keywords).certificate
 
     net = line("tanh(2*x)", -1.1, 1.1)(line("sin(3*x)"))
     claim = replace(net.certificate.claim, **change(net, part))
-    with pytest.raises(af.ProofFailed, match=message):
+    with pytest.raises(af.errors.ProofFailed, match=message):
         replace(net.certificate, claim=claim).recheck()
 
 
@@ -343,30 +343,30 @@ def test_a_part_without_code_is_asked_for(tmp_path):
     f = af.compile(np.sin, (-1, 1), 1e-3)
     (f + line("x**2")).save(tmp_path / "f.safetensors")
     certificate = af.load(tmp_path / "f.safetensors").certificate
-    with pytest.raises(af.InputError, match=r"recheck\(target=\[f, None\]\)"):
+    with pytest.raises(af.errors.InputError, match=r"recheck\(target=\[f, None\]\)"):
         certificate.recheck()
     assert certificate.recheck(target=[None, [np.sin, None]]).proved
-    with pytest.raises(af.InputError, match="a list of as many functions"):
+    with pytest.raises(af.errors.InputError, match="a list of as many functions"):
         certificate.recheck(target=np.sin)
 
 
 def test_what_does_not_fit_is_refused():
     f, g = line("sin(3*x)"), line("exp(x)", 0.0, 1.0)
-    with pytest.raises(af.InputError, match="on one domain; got"):
+    with pytest.raises(af.errors.InputError, match="on one domain; got"):
         f + g
     assert (f.restrict({"x": (0, 1)}) + g).certificate.proved
-    with pytest.raises(af.InputError, match="one dtype; got float32 and float64"):
+    with pytest.raises(af.errors.InputError, match="one dtype; got float32 and float64"):
         f + line("exp(x)", dtype="float32")
-    with pytest.raises(af.InputError, match="values of shape"):
+    with pytest.raises(af.errors.InputError, match="values of shape"):
         f(af.compile("[x, 2*x]", LINE, 0.1))
-    with pytest.raises(af.InputError, match="finite numbers"):
+    with pytest.raises(af.errors.InputError, match="finite numbers"):
         f + "x"
-    with pytest.raises(af.InputError, match="finite numbers"):
+    with pytest.raises(af.errors.InputError, match="finite numbers"):
         f * np.inf
     for combine in (lambda net: f + net, lambda net: 2 * net):
-        with pytest.raises(af.InputError, match="sup norm"):
+        with pytest.raises(af.errors.InputError, match="sup norm"):
             combine(af.compile("exp(x)", LINE, 0.1, norm=2))
-    with pytest.raises(af.InputError, match="finite"):
+    with pytest.raises(af.errors.InputError, match="finite"):
         line("exp(x)", dtype="float32") + 1e300
 
 

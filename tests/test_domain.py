@@ -42,14 +42,14 @@ def test_all_the_ways_to_write_a_domain():
     ],
 )
 def test_bad_domains_are_refused(bad):
-    with pytest.raises(af.InputError, match=r"domain|interval|pair|shape"):
+    with pytest.raises(af.errors.InputError, match=r"domain|interval|pair|shape"):
         as_box(bad)
 
 
 def test_names_must_be_distinct_and_fit():
-    with pytest.raises(af.InputError, match="distinct name"):
+    with pytest.raises(af.errors.InputError, match="distinct name"):
         af.Box([0, 0], [1, 1], names=("x", "x"))
-    with pytest.raises(af.InputError, match="shape"):
+    with pytest.raises(af.errors.InputError, match="shape"):
         af.Box([0, 0], [1])
 
 
@@ -59,20 +59,20 @@ def net():
 
 
 def test_points_outside_raise_or_clip_or_pass(net):
-    with pytest.raises(af.InputError, match=r"y must lie in \[0, 1\]; got 2"):
+    with pytest.raises(af.errors.InputError, match=r"y must lie in \[0, 1\]; got 2"):
         net([0.5, 2.0])
     assert net([0.5, 2.0], outside="clip") == net([0.5, 1.0])
     assert np.isfinite(net([0.5, 2.0], outside="allow"))
-    with pytest.raises(af.InputError, match="outside must be"):
+    with pytest.raises(af.errors.InputError, match="outside must be"):
         net([0.5, 0.5], outside="ignore")
 
 
 def test_bad_points_are_refused(net):
-    with pytest.raises(af.InputError, match="NaN"):
+    with pytest.raises(af.errors.InputError, match="NaN"):
         net([math.nan, 0.5], outside="allow")
-    with pytest.raises(af.InputError, match=r"shape \(\.\.\., 2\)"):
+    with pytest.raises(af.errors.InputError, match=r"shape \(\.\.\., 2\)"):
         net([0.1, 0.2, 0.3])
-    with pytest.raises(af.InputError, match="real numbers"):
+    with pytest.raises(af.errors.InputError, match="real numbers"):
         net(["a", "b"])
 
 

@@ -27,7 +27,7 @@ PRODUCT = next(case for case in CASES if case.name == "product")
 
 
 @pytest.fixture(scope="module")
-def coarse() -> af.Compiled:
+def coarse() -> af.types.Compiled:
     return af.compile("tanh(x)", {"x": (-1, 1)}, 0.5, dtype="bfloat16")
 
 
@@ -98,7 +98,7 @@ def test_derivatives_by_torch_and_jax_are_those_of_the_function_itself(compiled)
 
 
 def test_jax_refuses_float64_unless_the_caller_has_enabled_it(compiled):
-    with jax.enable_x64(False), pytest.raises(af.InputError, match=r"jax_enable_x64.*float32"):
+    with jax.enable_x64(False), pytest.raises(af.errors.InputError, match=r"jax_enable_x64.*float32"):
         compiled(PRODUCT).to_jax()
     with jax.enable_x64(False):
         apply, weights = compiled(PRODUCT, "float32").to_jax()
@@ -139,7 +139,9 @@ def test_coarsely_stored_formats_keep_the_certificate(dtype, tmp_path):
 
 def test_a_residual_stream_in_float16_is_refused():
     net = af.compile("tanh(x)", {"x": (-1, 1)}, 0.5, dtype="float16")
-    with pytest.raises(af.InputError, match=r"masks rows by scores .* dtype must hold; got float16.*export to torch"):
+    with pytest.raises(
+        af.errors.InputError, match=r"masks rows by scores .* dtype must hold; got float16.*export to torch"
+    ):
         residual_of(net.network)
 
 
@@ -208,13 +210,13 @@ def test_an_export_carries_what_is_proved(compiled, tmp_path):
 
 def test_bad_exports_are_refused_and_leave_nothing(compiled, coarse, tmp_path):
     net = compiled(PRODUCT)
-    with pytest.raises(af.InputError, match="to must be one of onnx, torch, jax, transformer-lens, huggingface"):
+    with pytest.raises(af.errors.InputError, match="to must be one of onnx, torch, jax, transformer-lens, huggingface"):
         net.export(tmp_path / "f.py", "caffe")
-    with pytest.raises(af.InputError, match=r"Python file.*f\.bin"):
+    with pytest.raises(af.errors.InputError, match=r"Python file.*f\.bin"):
         net.export(tmp_path / "f.bin", "torch")
-    with pytest.raises(af.InputError, match="attention must be one of decomposed, operator"):
+    with pytest.raises(af.errors.InputError, match="attention must be one of decomposed, operator"):
         net.to_onnx(tmp_path / "f.onnx", attention="fused")
-    with pytest.raises(af.InputError, match="bfloat16"):
+    with pytest.raises(af.errors.InputError, match="bfloat16"):
         coarse.to_onnx(tmp_path / "f.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -39,7 +39,7 @@ def stepwise(p):
 
 
 @cache
-def made(name: str) -> af.Compiled:
+def made(name: str) -> af.types.Compiled:
     small = {"options": {"tokens": 6}, "construction": "grid"}
     match name:
         case "one head":
@@ -138,7 +138,7 @@ def description(path):
         return json.loads(file.metadata()["attnfun"])
 
 
-def told(net: af.Compiled):
+def told(net: af.types.Compiled):
     """All that a reader is told about the error, by the network and by its parts; who judged it is forgotten."""
     own, *parts = [
         replace(each, judged=False, not_judged="") for each in (net.certificate, *net.certificate.claim.parts)
@@ -147,7 +147,7 @@ def told(net: af.Compiled):
     return json.dumps([words, str(own), net.domain.as_dict(), net.output_shape])
 
 
-def weights(net: af.Compiled):
+def weights(net: af.types.Compiled):
     """All that the layers are made of."""
     fields = [value for layer in net.network.layers for value in vars(layer).values()]
     return [value.tobytes() if isinstance(value, np.ndarray) else value for value in fields]
@@ -161,11 +161,11 @@ def is_label(path) -> bool:
     return any(dotted == label or dotted.startswith(f"{label}.") for label in LABELS)
 
 
-def fate(path, valid: af.Compiled, name: str, field) -> str:
+def fate(path, valid: af.types.Compiled, name: str, field) -> str:
     """What becomes of a changed file; an error if it misleads."""
     try:
         net = af.load(path)
-    except (af.FileFormatError, af.InputError):
+    except (af.errors.FileFormatError, af.errors.InputError):
         return "refused"
     if told(net) == told(valid) and weights(net) == weights(valid):
         return "derived"
@@ -173,12 +173,12 @@ def fate(path, valid: af.Compiled, name: str, field) -> str:
         assert net.certificate.bound == valid.certificate.bound
         assert net.certificate.status is valid.certificate.status
         return "label"
-    if net.certificate.status is af.Status.ESTIMATED and name in NOTES:
+    if net.certificate.status is af.types.Status.ESTIMATED and name in NOTES:
         assert "not a proof" in net.certificate.meaning or "bounds nothing else" in net.certificate.meaning
         return "estimated"
     try:
         again = net.certificate.recheck(FUNCTIONS.get(name))
-    except (af.ProofFailed, af.InputError):
+    except (af.errors.ProofFailed, af.errors.InputError):
         return "does not hold"
     assert again.bound <= net.certificate.bound * (1 + 1e-12)
     assert again.dtype == net.network.dtype
@@ -239,7 +239,7 @@ BELIEVED = {
 @pytest.mark.parametrize("changes", BELIEVED.values(), ids=BELIEVED)
 def test_what_contradicts_itself_is_refused(changes, tmp_path):
     path = rewritten("one head", tmp_path / "f.safetensors", **changes)
-    with pytest.raises(af.FileFormatError):
+    with pytest.raises(af.errors.FileFormatError):
         af.load(path)
 
 
@@ -254,7 +254,7 @@ def test_the_stated_bound_is_compared_with_the_one_proved(engine, tmp_path):
         if holds:
             assert af.load(path).certificate.recheck(engine=engine).bound <= bound * (1 + 1e-12)
         else:
-            with pytest.raises(af.ProofFailed, match="could not be proved again"):
+            with pytest.raises(af.errors.ProofFailed, match="could not be proved again"):
                 af.load(path).certificate.recheck(engine=engine)
 
 
@@ -318,7 +318,7 @@ LABELLED = {
 @pytest.mark.parametrize(("name", "changes"), LABELLED.values(), ids=LABELLED)
 def test_labels_that_the_network_cannot_have_are_refused(name, changes, tmp_path):
     path = rewritten(name, tmp_path / "f.safetensors", **changes)
-    with pytest.raises(af.FileFormatError):
+    with pytest.raises(af.errors.FileFormatError):
         af.load(path)
 
 
@@ -332,7 +332,7 @@ def test_what_was_said_before_building_is_read_where_a_theorem_proves_it(name, p
 
 
 @cache
-def rectifiers() -> af.Compiled:
+def rectifiers() -> af.types.Compiled:
     layers = torch.nn.Linear(1, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)
     torch.manual_seed(0)
     return af.compile(torch.nn.Sequential(*layers).double().eval(), [(-1, 1)], 0.1)
@@ -354,7 +354,7 @@ def test_assumptions_about_networks_are_those_of_their_readers(tmp_path):
     ):
         assert line in af.load(assuming(line, path)).certificate.assumptions
         for other in (line.replace("Sequential", "Module"), f"{line}, and it is exact", "it is exact"):
-            with pytest.raises(af.FileFormatError, match="assumptions of a network"):
+            with pytest.raises(af.errors.FileFormatError, match="assumptions of a network"):
                 af.load(assuming(other, path))
 
 
@@ -372,13 +372,13 @@ def test_no_changed_field_of_a_frame_of_shards_misleads_anybody(monkeypatch, tmp
     monkeypatch.setattr(sharding, "LEAST_SHARD", 1)
     made("one head").split(tmp_path, 3)
     frame, points = tmp_path / "frame.safetensors", np.linspace(-1, 1, 9)
-    data, tensors, valid = description(frame), load_file(frame), af.Sharded(tmp_path)(points)
+    data, tensors, valid = description(frame), load_file(frame), af.types.Sharded(tmp_path)(points)
     for field in leaves(data):
         for other in [*values_for(field, None), 1, 2, 4]:
             save_file(tensors, frame, {"attnfun": json.dumps(changed(data, field, other))})
             try:
-                values = af.Sharded(tmp_path)(points)
-            except (af.FileFormatError, af.InputError):
+                values = af.types.Sharded(tmp_path)(points)
+            except (af.errors.FileFormatError, af.errors.InputError):
                 continue
             assert np.array_equal(values, valid)
 
@@ -404,7 +404,7 @@ def test_stages_of_a_target_fit_together(changes, tmp_path):
     assert af.load(path).certificate.proved
     tensors = load_file(path) | {f"target.{name}": array for name, array in changes.items()}
     save_file(tensors, path, {"attnfun": json.dumps(description(path))})
-    with pytest.raises(af.FileFormatError, match="target must have"):
+    with pytest.raises(af.errors.FileFormatError, match="target must have"):
         af.load(path)
 
 
@@ -446,7 +446,7 @@ def test_a_name_of_an_axis_does_not_look_like_a_domain(name, tmp_path):
 
 
 def test_names_of_axes_are_lines_of_text():
-    with pytest.raises(af.InputError, match="names must be a list of lines of text"):
+    with pytest.raises(af.errors.InputError, match="names must be a list of lines of text"):
         af.Box([0.0], [1.0], ["x\ny"])
 
 
@@ -463,7 +463,7 @@ def test_names_of_functions_made_of_others_are_derived(tmp_path):
 def test_a_declaration_cannot_be_hidden(tmp_path):
     path = rewritten("declared", tmp_path / "f.safetensors", certificate__assumptions=[])
     assert "Lipschitz with constant 1.5" in str(af.load(path).certificate)
-    with pytest.raises(af.FileFormatError, match=r"certificate\.status must be conditional or weaker"):
+    with pytest.raises(af.errors.FileFormatError, match=r"certificate\.status must be conditional or weaker"):
         af.load(rewritten("declared", path, certificate__status="proved"))
 
 

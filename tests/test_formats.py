@@ -80,7 +80,9 @@ def test_the_assumption_says_how_sums_are_added():
 
 
 def test_scores_that_float16_does_not_hold_are_refused_in_words():
-    with pytest.raises(af.ProofFailed, match=r"at most 3.28e\+04, half of the largest one in float16.*scores.*Rescale"):
+    with pytest.raises(
+        af.errors.ProofFailed, match=r"at most 3.28e\+04, half of the largest one in float16.*scores.*Rescale"
+    ):
         af.compile("sin(3*x)", {"x": (-1, 1)}, dtype="float16", construction="cross", options={"tokens": 60})
 
 

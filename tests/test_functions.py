@@ -133,5 +133,5 @@ def test_circuits_of_the_functions_are_proved_and_judged(text, domain):
 
 
 def test_an_angle_that_jumps_is_refused():
-    with pytest.raises(af.InputError, match="jumps"):
+    with pytest.raises(af.errors.InputError, match="jumps"):
         af.compile("atan2(y, x)", {"x": (-1, 1), "y": (-1, 1)}, 0.1)

@@ -111,7 +111,7 @@ def raw(call: Any, values: Any = WRONG, also: tuple[type[Exception], ...] = ()) 
     for number, value in enumerate(values):
         try:
             call(value)
-        except (af.AttnfunError, *also):
+        except (af.errors.AttnfunError, *also):
             pass
         except Exception as failure:  # all of them are what the test looks for
             found.append(f"value {number} ({value!r:.60}): {failure!r:.200}")
@@ -127,7 +127,7 @@ def _elsewhere(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def net() -> af.Compiled:
+def net() -> af.types.Compiled:
     return af.compile("x*y", {"x": (-1, 1), "y": (0, 1)}, 0.5, construction="grid")
 
 

@@ -215,7 +215,7 @@ def test_requirements_hold_or_name_a_counterexample():
     certificate = af.certify(network, domain=domain, requirement=holds)
     assert certificate.proved
     assert certificate.bound <= 0
-    with pytest.raises(af.ProofFailed) as failed:
+    with pytest.raises(af.errors.ProofFailed) as failed:
         af.certify(network, domain=domain, requirement={(0, 1): gap + 0.1})
     closest = failed.value.closest
     assert closest.counterexample
@@ -229,7 +229,7 @@ def test_a_proof_that_runs_out_of_time_says_so_without_a_counterexample():
     lo, hi = case(3)[1:]
     bound = af.compare(network, perturbed(network, 0, 1e-3), af.Box(lo, hi), time_limit=BLINK)
     between = (max(bound.found, 0.0) + bound.bound) / 2
-    with pytest.raises(af.ProofFailed, match="no counterexample is known") as failed:
+    with pytest.raises(af.errors.ProofFailed, match="no counterexample is known") as failed:
         af.compare(network, perturbed(network, 0, 1e-3), af.Box(lo, hi), eps=between, time_limit=BLINK)
     assert not failed.value.closest.counterexample
 
@@ -278,7 +278,7 @@ def test_refusals_name_what_must_hold():
         (lambda: af.ranges(small().half(), [(-1, 1)]), "float64 or float32"),
         (lambda: af.ranges(network, [(-1, 1)], tolerance=-1), "tolerance"),
     ):
-        with pytest.raises(af.InputError, match=words):
+        with pytest.raises(af.errors.InputError, match=words):
             call()
 
 

@@ -76,6 +76,6 @@ def test_an_exported_folder_is_enough_to_load_the_model(compiled, tmp_path, monk
     load = importlib.import_module("product_model.huggingface_model").load
     value = load()(torch.tensor([0.1, -0.7], dtype=torch.float64)).logits.item()
     assert value == pytest.approx(net([0.1, -0.7]), rel=1e-12)
-    with pytest.raises(af.InputError, match=r"is a folder; got .*f\.py"):
+    with pytest.raises(af.errors.InputError, match=r"is a folder; got .*f\.py"):
         net.export(tmp_path / "f.py", "huggingface")
     assert not (tmp_path / "f.py").exists()

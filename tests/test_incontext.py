@@ -98,7 +98,7 @@ def test_points_far_outside_the_examples():
     far = X[:5] * [[1.0], [30.0], [-1e3], [1e6], [1e12]]
     ours, theirs = learn.LinearRegression().fit(X, y), linear_model.LinearRegression().fit(X, y)
     assert np.allclose(ours.predict(far), theirs.predict(far), rtol=1e-8)
-    with pytest.raises(af.InputError, match="must be within 8 units of the mean of the examples; got"):
+    with pytest.raises(af.errors.InputError, match="must be within 8 units of the mean of the examples; got"):
         ours.prompt(X, y, far)
 
 
@@ -170,13 +170,15 @@ def test_columns_far_from_zero(name):
 
 def test_parameters_out_of_range():
     X, y = np.eye(4), np.arange(4.0)
-    with pytest.raises(af.InputError, match="alpha must be a number that is not negative; got -1"):
+    with pytest.raises(af.errors.InputError, match="alpha must be a number that is not negative; got -1"):
         learn.Ridge(-1).fit(X, y)
-    with pytest.raises(af.InputError, match=r"must be one of float64, float32: .* store 11 bits .*got 'float16'"):
+    with pytest.raises(
+        af.errors.InputError, match=r"must be one of float64, float32: .* store 11 bits .*got 'float16'"
+    ):
         learn.Ridge(dtype="float16").fit(X, y)
-    with pytest.raises(af.InputError, match="n_steps, unless it is None, must be a whole number from 1 to"):
+    with pytest.raises(af.errors.InputError, match="n_steps, unless it is None, must be a whole number from 1 to"):
         learn.Ridge(n_steps=0).fit(X, y)
-    with pytest.raises(af.InputError, match="n_steps must be at most 20 in float32; got 28"):
+    with pytest.raises(af.errors.InputError, match="n_steps must be at most 20 in float32; got 28"):
         learn.Ridge(n_steps=28, dtype="float32").fit(X, y)
 
 
@@ -233,9 +235,9 @@ def test_separable_classes_and_no_penalty():
         assert without.predict(X).tolist() == [0, 0, 1, 1]
     some = learn.LogisticRegression().fit([[-1.0], [0.0], [4.0]], ["a", "b", "c"])
     assert some.predict([[-2.0], [5.0]]).tolist() == ["a", "c"]
-    with pytest.raises(af.InputError, match="at least two classes"):
+    with pytest.raises(af.errors.InputError, match="at least two classes"):
         learn.LogisticRegression().fit(X, [1, 1, 1, 1])
-    with pytest.raises(af.InputError, match="C must be a positive number; got 0"):
+    with pytest.raises(af.errors.InputError, match="C must be a positive number; got 0"):
         learn.LogisticRegression(0).fit(X, y)
 
 
@@ -268,7 +270,7 @@ def test_the_bound_on_the_curvature_of_poisson_regression_is_watched():
     X = rng.normal(size=(60, 2))
     y = rng.poisson(np.exp(2 * X[:, 0]))
     model = learn.GLM(alpha=0, fit_intercept=False).fit(X, y)  # without an intercept y keeps its unit
-    with pytest.raises(af.InputError, match=r"must stay below 1\.386 at the examples.*Raise `curvature`"):
+    with pytest.raises(af.errors.InputError, match=r"must stay below 1\.386 at the examples.*Raise `curvature`"):
         model.predict(X)
     declared = learn.GLM(alpha=0, fit_intercept=False, curvature=2e3, n_steps=25).fit(X, y)
     peer = linear_model.PoissonRegressor(
@@ -287,9 +289,9 @@ def test_poisson_regression_agrees_with_scikit_learn(alpha):
     assert np.allclose(ours.predict(X), theirs.predict(X), rtol=1e-9)
     single = learn.GLM("poisson", alpha=alpha, dtype="float32").fit(X, y)
     assert np.allclose(single.predict(X), theirs.predict(X), rtol=2e-3)
-    with pytest.raises(af.InputError, match="must not be negative"):
+    with pytest.raises(af.errors.InputError, match="must not be negative"):
         learn.GLM("poisson").fit(X, y - 200)
-    with pytest.raises(af.InputError, match=r"family must be one of .*; got 'gamma'"):
+    with pytest.raises(af.errors.InputError, match=r"family must be one of .*; got 'gamma'"):
         learn.GLM("gamma").fit(X, y)
 
 
@@ -316,7 +318,7 @@ def test_gradient_descent_is_the_algorithm():
         step = (points.T @ (points @ w - y) + penalty * w) / (len(X) + 14) / 15
         w, last = 1.5 * (w - step) - 0.5 * last, w - step
     assert np.allclose(model.coef_, last[:-1], rtol=1e-9, atol=1e-12)
-    with pytest.raises(af.InputError, match="momentum must be at least 0 and below 1; got 1"):
+    with pytest.raises(af.errors.InputError, match="momentum must be at least 0 and below 1; got 1"):
         learn.GradientDescent(momentum=1).fit(X, y)
     both = learn.GradientDescent("huber", n_steps=20).fit(X, np.stack([y, -2.0 * y], axis=1))
     alone = learn.GradientDescent("huber", n_steps=20).fit(X, -2.0 * y)
@@ -329,7 +331,7 @@ def test_kernel_regression_is_one_exact_head():
     kernel = np.exp(-300 * np.square(X[:7, None] + 0.01 - X[None]).sum(axis=-1))
     assert np.allclose(model.predict(X[:7] + 0.01), kernel @ y / kernel.sum(axis=1), rtol=1e-11)
     assert model.network().heads == 1
-    with pytest.raises(af.InputError, match="gamma must be a positive number; got -1"):
+    with pytest.raises(af.errors.InputError, match="gamma must be a positive number; got -1"):
         learn.KernelRegression(-1).fit(X, y)
 
 
@@ -357,7 +359,7 @@ def test_one_network_for_prompts_of_any_length_padded_to_a_batch():
         alone = learn.Ridge(0.5, n_steps=6).fit(X, y)
         assert np.allclose(answer.coefficients[0], alone.coef_, rtol=1e-11, atol=1e-12)
         assert np.allclose(answer.values[:, 0], alone.predict(X[:2]), rtol=1e-11, atol=1e-12)
-    with pytest.raises(af.InputError, match="must have the same features"):
+    with pytest.raises(af.errors.InputError, match="must have the same features"):
         stack([prompts[0], model.prompt(np.ones((3, 5)), np.ones(3))])
 
 
@@ -409,7 +411,9 @@ def test_a_network_for_any_length_is_stored_and_is_refused_where_a_length_is_nee
     rows = np.random.default_rng(0).normal(size=(1, 5, network.width_in))
     assert again.length is None
     assert np.array_equal(run(again, rows), run(network, rows))
-    with pytest.raises(af.InputError, match="a network for sequences of one length; got a network for any length"):
+    with pytest.raises(
+        af.errors.InputError, match="a network for sequences of one length; got a network for any length"
+    ):
         network.shape_in  # noqa: B018 - it raises
 
 

@@ -27,7 +27,7 @@ DTYPES = {"heads of 8": torch.float32, "heads of 9": torch.float32}
 
 
 @cache
-def product(dtype: str) -> af.Compiled:
+def product(dtype: str) -> af.types.Compiled:
     return af.compile("sin(3*x)*y", SQUARE, 0.1, dtype=dtype)
 
 
@@ -44,7 +44,7 @@ def state(layer: nn.Module) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in layer.named_parameters()}
 
 
-def asked(placed: af.Placement) -> tuple[np.ndarray, torch.Tensor]:
+def asked(placed: af.types.Placement) -> tuple[np.ndarray, torch.Tensor]:
     """Points chosen to beat a bound, and queries whose other features hold noise."""
     rng, points = np.random.default_rng(0), hostile_points(product("float64"), 40, 0)
     queries = placed.queries(points)
@@ -187,7 +187,7 @@ REFUSED = [
 def test_what_does_not_fit_is_refused_and_nothing_is_written(options, keywords, message):
     layer = random_layer(**options)
     before = state(layer)
-    with pytest.raises(af.InputError, match=message):
+    with pytest.raises(af.errors.InputError, match=message):
         af.init_(layer, product("float64"), **keywords)
     assert all(torch.equal(weight, before[name]) for name, weight in layer.named_parameters())
 
@@ -195,9 +195,9 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(options, keywords, 
 def test_networks_that_one_layer_cannot_hold_are_refused_and_others_are_found():
     layer = random_layer(embed_dim=16, num_heads=1)
     deep = af.compile("exp(x*y)", SQUARE, 1e-3, construction="circuit")
-    with pytest.raises(af.InputError, match=r"one layer of attention to memory; got .*spectral"):
+    with pytest.raises(af.errors.InputError, match=r"one layer of attention to memory; got .*spectral"):
         af.init_(layer, deep)
-    with pytest.raises(af.InputError, match="Pass one of its parts: self_attn"):
+    with pytest.raises(af.errors.InputError, match="Pass one of its parts: self_attn"):
         af.init_(nn.TransformerEncoderLayer(16, 1), deep)
     placed = af.init_(layer, "abs(x - 0.2) + min(x, 0.1)", {"x": (-1, 1)}, 0.1)  # a circuit with data among its keys
     assert len(placed.certificate.claim.network.layers) == 1
@@ -206,7 +206,7 @@ def test_networks_that_one_layer_cannot_hold_are_refused_and_others_are_found():
 def test_a_tolerance_that_the_layer_cannot_keep_is_an_error():
     layer = random_layer(embed_dim=12, num_heads=1)
     before = state(layer)
-    with pytest.raises(af.ToleranceNotMet, match="in a layer of this size; got"):
+    with pytest.raises(af.errors.ToleranceNotMet, match="in a layer of this size; got"):
         af.init_(layer, product("float64"), eps=1e-4)
     assert all(torch.equal(weight, before[name]) for name, weight in layer.named_parameters())
 

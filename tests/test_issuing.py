@@ -53,21 +53,23 @@ def shrunk(outcome):
 def test_a_proof_that_a_point_contradicts_is_an_internal_error(dtype, monkeypatch):
     claim = claim_about(WAVE, dtype=dtype)
     claiming(monkeypatch, shrunk)
-    with pytest.raises(af.SoundnessError, match=r"bound \S+ was proved but .* error of at least \S+ at x = .*report"):
+    with pytest.raises(
+        af.errors.SoundnessError, match=r"bound \S+ was proved but .* error of at least \S+ at x = .*report"
+    ):
         certify(claim, 10.0)
 
 
 def test_a_traced_function_is_judged_too(monkeypatch):
     claim = claim_about(np.sin)
     claiming(monkeypatch, shrunk)
-    with pytest.raises(af.SoundnessError):
+    with pytest.raises(af.errors.SoundnessError):
         certify(claim, 10.0)
 
 
 def test_a_declaration_that_no_value_contradicts_is_not_blamed(monkeypatch):
     claim = claim_about(np.sin, lipschitz=1.5)
     claiming(monkeypatch, shrunk)
-    with pytest.raises(af.SoundnessError, match=r"follows from what was declared.*at least \S+ at x = .*report"):
+    with pytest.raises(af.errors.SoundnessError, match=r"follows from what was declared.*at least \S+ at x = .*report"):
         certify(claim, 10.0)
 
 
@@ -82,7 +84,7 @@ def test_a_declaration_that_recorded_values_contradict_is_blamed(scale):
     samples = scale * np.array([[-1.0], [-0.99], [0.99], [1.0]]), scale * np.array([[0.0], [0.0], [5.0], [5.0]])
     target = Lipschitz(None, 1.0, af.Box([-scale], [scale], ("x",)), (), samples)
     zero = Network((Affine.tokenwise(np.array([[0.0]]), np.array([0.0])),), 1)
-    with pytest.raises(af.InputError, match=BLAMED):
+    with pytest.raises(af.errors.InputError, match=BLAMED):
         points.refuse_beaten(target, zero, 0.1 * scale, np.array([[0.0]]))
 
 
@@ -100,7 +102,7 @@ def compared_late(monkeypatch):
 @pytest.mark.usefixtures("compared_late")
 def test_a_function_that_is_not_what_was_declared_is_blamed():
     claim = claim_about(jumping, lipschitz=0.1)
-    with pytest.raises(af.InputError, match=BLAMED):
+    with pytest.raises(af.errors.InputError, match=BLAMED):
         certify(claim, None)
 
 
@@ -114,9 +116,9 @@ def test_a_declaration_about_a_part_is_blamed():
     """A combination has values of a part where its own certificate has none."""
     declared = af.compile(spike, {"u": (-1, 1)}, 0.5, lipschitz=0.1, construction="grid")
     near = af.compile("0.3 + x/1e8", {"x": (-1, 1)}, 1e-9)
-    with pytest.raises(af.InputError, match=BLAMED):
+    with pytest.raises(af.errors.InputError, match=BLAMED):
         declared(near)
-    with pytest.raises(af.InputError, match=BLAMED):
+    with pytest.raises(af.errors.InputError, match=BLAMED):
         declared.restrict({"u": (0.3 - 1e-8, 0.3 + 1e-8)})
 
 
@@ -126,7 +128,7 @@ def test_a_declaration_about_one_of_several_outputs_is_blamed():
     both = Stacked([as_target(WAVE, box), as_target(spike, box, lipschitz=0.1)], box)
     both.values(np.array([[0.2], [0.3]]))
     zeros = Network((Affine.tokenwise(np.zeros((1, 2)), np.zeros(2)),), 1)
-    with pytest.raises(af.InputError, match=BLAMED):
+    with pytest.raises(af.errors.InputError, match=BLAMED):
         points.refuse_beaten(both, zeros, 0.9, np.array([[0.3]]))
 
 
@@ -134,7 +136,7 @@ def test_combined_networks_are_judged(monkeypatch):
     one = af.compile(WAVE, {"x": (-1, 1)}, 0.5, construction="grid")
     by_parts = parts.from_certificates
     monkeypatch.setattr(parts, "from_certificates", lambda *arguments: shrunk(by_parts(*arguments)))
-    with pytest.raises(af.SoundnessError):
+    with pytest.raises(af.errors.SoundnessError):
         one.restrict({"x": (-1, 0.5)})
 
 
@@ -160,7 +162,7 @@ def test_nothing_is_compared_in_the_mean(monkeypatch):
 def test_a_certificate_that_contradicts_itself_is_not_issued(norm, change, monkeypatch):
     claim = claim_about(WAVE)
     claiming(monkeypatch, change)
-    with pytest.raises(af.SoundnessError, match=r"contradict itself|does not hold"):
+    with pytest.raises(af.errors.SoundnessError, match=r"contradict itself|does not hold"):
         certify(claim, 10.0, norm=norm)
 
 
@@ -202,20 +204,20 @@ HOLE = "sqrt(abs(x - 0.123456) - 1e-14)"
 def test_where_definedness_is_not_proved_the_status_is_conditional_and_stays_so():
     net = af.compile(HOLE, {"x": (-1, 1)}, 0.3, construction="grid")
     for one in (net, net.restrict({"x": (-1, 0.5)}), net + 1.0):
-        assert one.certificate.status is af.Status.CONDITIONAL
+        assert one.certificate.status is af.types.Status.CONDITIONAL
         assert EDGE_ASSUMPTION in one.certificate.assumptions
         assert one.summary().status == "conditional"
         assert "proved:" not in str(one.certificate)
-    assert net.certificate.recheck().status is af.Status.CONDITIONAL
+    assert net.certificate.recheck().status is af.types.Status.CONDITIONAL
 
 
-@pytest.mark.parametrize("status", list(af.Status))
+@pytest.mark.parametrize("status", list(af.types.Status))
 def test_a_statement_in_the_mean_is_not_about_points(status):
     certificate = replace(af.compile(WAVE, {"x": (-1, 1)}, 0.5, norm=1, construction="grid").certificate, status=status)
     assert "every point" not in certificate.meaning
     assert "L_1 norm of the error over the domain" in certificate.meaning
     assert "L_1 norm of the error over the domain" in certificate.as_dict()["statement"]
-    assert "every point" in af.Status.PROVED.meaning(inf)
+    assert "every point" in af.types.Status.PROVED.meaning(inf)
 
 
 def boundless(outcome):
@@ -226,9 +228,9 @@ def boundless(outcome):
 def test_nothing_infinite_is_called_proved(monkeypatch):
     claim = claim_about(WAVE)
     claiming(monkeypatch, boundless)
-    with pytest.raises(af.ProofFailed, match=r"must be finite; got infinity around x = \[.*proof=False"):
+    with pytest.raises(af.errors.ProofFailed, match=r"must be finite; got infinity around x = \[.*proof=False"):
         certify(claim, 10.0)
-    assert certify(claim, 10.0, proof=False).status is af.Status.ESTIMATED
+    assert certify(claim, 10.0, proof=False).status is af.types.Status.ESTIMATED
 
 
 def test_no_bound_in_time_is_an_estimate(monkeypatch):
@@ -241,23 +243,23 @@ def test_no_bound_in_time_is_an_estimate(monkeypatch):
     claiming(monkeypatch, late)
     with pytest.raises(TimeLimitReached) as raised:
         certify(claim, 10.0, effort=certifying.Effort(Deadline.after(100.0, lambda: now[0])))
-    assert raised.value.estimate.status is af.Status.ESTIMATED
+    assert raised.value.estimate.status is af.types.Status.ESTIMATED
 
 
 def test_a_norm_beyond_floats_is_no_bound():
     """Each factor is a float, the volume too, but not their product."""
     wide, text = dict.fromkeys("xyz", (0, 1e100)), "1e100*sin(3*x/1e100)*(y/1e100)*(z/1e100)"
     small = {"options": {"tokens": 8}, "construction": "grid"}
-    with pytest.raises(af.ProofFailed, match="a bound on the error must be finite"):
+    with pytest.raises(af.errors.ProofFailed, match="a bound on the error must be finite"):
         af.compile(text, wide, norm=1, **small)
-    assert af.compile(text, wide, norm=1, proof=False, **small).certificate.status is af.Status.ESTIMATED
+    assert af.compile(text, wide, norm=1, proof=False, **small).certificate.status is af.types.Status.ESTIMATED
 
 
 def test_infinite_sums_of_parts_are_refused(monkeypatch):
     one = af.compile(WAVE, {"x": (-1, 1)}, 0.5, construction="grid")
     by_parts = certifying._from_certificates
     monkeypatch.setattr(certifying, "_from_certificates", lambda *arguments: boundless(by_parts(*arguments)))
-    with pytest.raises(af.ProofFailed, match="must be finite"):
+    with pytest.raises(af.errors.ProofFailed, match="must be finite"):
         one + one
 
 
@@ -276,5 +278,5 @@ def test_a_formula_that_the_judge_cannot_read_is_certified_and_not_judged():
     net = af.compile(text, {"x": (-1, 1)}, 0.01)
     assert net.certificate.proved
     assert not net.certificate.verdict().covered
-    with pytest.raises(af.InputError, match=r"the judge must know .* inside each other"):
+    with pytest.raises(af.errors.InputError, match=r"the judge must know .* inside each other"):
         net.certificate.recheck(engine="arb")

@@ -165,7 +165,7 @@ THREE = dict.fromkeys("xyz", (0.5, 1.5))
 
 
 @pytest.fixture(scope="module")
-def nets() -> dict[str, af.Compiled]:
+def nets() -> dict[str, af.types.Compiled]:
     """Circuits with products, logarithms, kinks and an edge, in three variables."""
     made = {
         "smooth": ("x*exp(-y*z)", 0.02, "float64"),
@@ -179,7 +179,7 @@ def nets() -> dict[str, af.Compiled]:
     }
 
 
-def claim_about(net: af.Compiled) -> Claim:
+def claim_about(net: af.types.Compiled) -> Claim:
     tensors, description = pack(net.certificate)
     return claim_of(description, tensors)
 

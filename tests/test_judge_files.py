@@ -25,7 +25,7 @@ Lie = Callable[[Tensors, dict[str, Any]], None]
 MOST_MEMORY = 64 * 2**20
 """Bytes that a small file may take."""
 
-MADE: dict[str, Callable[[], af.Compiled]] = {
+MADE: dict[str, Callable[[], af.types.Compiled]] = {
     "formula": lambda: af.compile("x/2", {"x": (0, 1)}, 0.2, construction="grid"),
     "half": lambda: af.compile("x/2", {"x": (-1, 1)}, 0.3, construction="grid", dtype="float16"),
     "single": lambda: af.compile("x/2", {"x": (0, 1)}, 0.2, construction="grid", dtype="float32"),

@@ -28,7 +28,7 @@ def usual(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def wave() -> af.Compiled:
+def wave() -> af.types.Compiled:
     return af.compile(*WAVE, 0.05)
 
 
@@ -87,7 +87,7 @@ def test_the_number_of_leaves_decides(wave, monkeypatch):
     left = judging.judged(replace(wave.certificate, judged=False), NEVER)
     assert not left.judged
     assert f"its proof has {leaves} boxes, and {leaves - 1} at most" in left.not_judged
-    assert left.status is af.Status.PROVED
+    assert left.status is af.types.Status.PROVED
 
 
 def test_boxes_that_the_judge_needs_are_counted(wave, monkeypatch):
@@ -155,7 +155,7 @@ def test_a_lie_in_a_file_is_found_by_judging_again(wave, tmp_path):
     rewritten(path, lie)
     loaded = af.load(path).certificate
     assert not loaded.judged
-    with pytest.raises(af.ProofFailed):
+    with pytest.raises(af.errors.ProofFailed):
         loaded.recheck(engine="arb")
     assert not loaded.verdict().agreed
 

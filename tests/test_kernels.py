@@ -241,7 +241,7 @@ def test_what_is_set_aside_is_part_of_the_bound(compiled):
     again = certificate.recheck()
     assert again.allowance == certificate.allowance
     greedy = replace(certificate, parts={**certificate.parts, "windows": certificate.bound / 2})
-    with pytest.raises(af.ProofFailed):
+    with pytest.raises(af.errors.ProofFailed):
         greedy.recheck()
 
 
@@ -297,7 +297,7 @@ def test_one_gradient_or_many_and_single_variables():
     assert net.grad(points).shape == (11,)
     assert np.ndim(net.grad(0.5)) == 0
     assert np.abs(net.grad(points) - 3 * np.cos(3 * points)).max() < 1e-5
-    with pytest.raises(af.InputError, match="must lie in"):
+    with pytest.raises(af.errors.InputError, match="must lie in"):
         net.grad(2.0)
 
 
@@ -358,13 +358,13 @@ def test_factored_attention_too_large_to_be_written_out_is_saved_and_run_but_not
         lambda: plain.run(again, np.zeros((1, 1, 3))),
     )
     for attempt in attempts:
-        with pytest.raises(af.InputError, match="can be written out for up to"):
+        with pytest.raises(af.errors.InputError, match="can be written out for up to"):
             attempt()
 
 
 def test_factored_attention_must_fit_together():
     (_, layer, _) = factored_network([4, 5]).layers
-    with pytest.raises(af.InputError, match="must be"):
+    with pytest.raises(af.errors.InputError, match="must be"):
         replace(layer, sizes=(5, 5))
 
 

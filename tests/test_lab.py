@@ -76,7 +76,7 @@ class Busy:
     ],
 )
 def test_hostile_fields_are_refused_before_any_work(changed, words, tmp_path):
-    with pytest.raises(af.InputError, match=words):
+    with pytest.raises(af.errors.InputError, match=words):
         requests.compiled(Busy(), str(tmp_path), **FIELDS | changed)  # type: ignore[arg-type]
 
 
@@ -84,9 +84,9 @@ def test_hostile_fields_are_refused_before_any_work(changed, words, tmp_path):
     ("tokens", "warmth"), [(1e9, 0.0), (float("nan"), 0.0), ("7", 0.0), (30, 400), (30, float("inf")), (None, None)]
 )
 def test_hostile_sliders_are_refused_before_any_work(tokens, warmth):
-    with pytest.raises(af.InputError, match="must be a finite number >="):
+    with pytest.raises(af.errors.InputError, match="must be a finite number >="):
         requests.warmed(Busy(), "sin(3*x)", "x=-1:1", tokens, warmth)  # type: ignore[arg-type]
-    with pytest.raises(af.InputError, match="must be a finite number >="):
+    with pytest.raises(af.errors.InputError, match="must be a finite number >="):
         requests.ridge(Busy(), warmth, tokens)  # type: ignore[arg-type]
 
 
@@ -107,7 +107,7 @@ def test_what_goes_wrong_in_the_process_is_told_as_what_it_is(capsys):
         return task
 
     assert served(raising(MemoryError())) == [{"error": "memory", "ends": True}]  # and no second request
-    assert served(raising(af.InputError("x must be 1"))) == 2 * [{"error": "x must be 1."}]
+    assert served(raising(af.errors.InputError("x must be 1"))) == 2 * [{"error": "x must be 1."}]
     first, second = served(raising(KeyError("y")))
     assert first == second == {"error": "this is an internal error of attnfun, please report it: KeyError('y')"}
     assert "KeyError" in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_temperature_blurs_and_sharpens():
     assert np.median(np.abs(np.diff(steps))) < 0.1 * np.median(np.abs(np.diff(plain)))
     assert np.ptp(blurred) < np.ptp(plain)
     assert replies[2]["met"] > replies[1]["met"]
-    with pytest.raises(af.InputError, match="temperature"):
+    with pytest.raises(af.errors.InputError, match="temperature"):
         at_temperature(af.compile("x", {"x": (0, 1)}, 0.5).network, 0.0)
 
 
@@ -152,9 +152,9 @@ def test_ridge_regression_in_context_is_that_of_scikit_learn():
 
 
 def test_long_formulas_and_bad_ports_are_refused():
-    with pytest.raises(af.InputError, match="at most 2000 letters"):
+    with pytest.raises(af.errors.InputError, match="at most 2000 letters"):
         Limits().check("x" * 2001, "x=0:1")
-    with pytest.raises(af.InputError, match="at most 8 variables"):
+    with pytest.raises(af.errors.InputError, match="at most 8 variables"):
         Limits().check("x", " ".join(f"x{k}=0:1" for k in range(9)))
     with pytest.raises(SystemExit) as left:
         main(["lab", "--port", "70000"])

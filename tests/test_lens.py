@@ -84,7 +84,9 @@ def test_every_construction_fits_the_architecture(name, compiled):
     room = net.certificate.parts.get("rounding", 0.0) + 1e-11 * (1 + np.abs(expected).max())
     assert np.abs(by_formula(net.network, X) - expected).max() <= room
     if name == "regression":
-        with pytest.raises(af.InputError, match=r"which must be a function; got Samples.*made of data have none"):
+        with pytest.raises(
+            af.errors.InputError, match=r"which must be a function; got Samples.*made of data have none"
+        ):
             af.zoo.specimen(net)
         return
     model = af.zoo.specimen(net)
@@ -126,15 +128,15 @@ def test_what_does_not_fit_is_refused():
     mixing = Affine(np.ones((1, 4, 3)), np.zeros((4, 3)), np.ones((1, 4, 4)))
     for between, got in ((mixing, "mixes tokens"), (Softmax(4), "softmax")):
         network = Network((random_attention(), between, random_attention(width=between.width_out)), 4)
-        with pytest.raises(af.InputError, match=f"token-wise affine maps between.*{got}.*to_torch"):
+        with pytest.raises(af.errors.InputError, match=f"token-wise affine maps between.*{got}.*to_torch"):
             plan(network, network.shape_in, network.shape_out)
-    with pytest.raises(af.InputError, match="needs an attention layer"):
+    with pytest.raises(af.errors.InputError, match="needs an attention layer"):
         plan(RANDOM["mixing tokens"], (4, 2), (5, 2))
 
 
 def test_a_model_that_would_be_too_large_is_refused_with_its_size():
     network = Network((random_attention(memory=60_000),), 4)
-    with pytest.raises(af.InputError, match=r"at most 2,000,000,000 bytes.*got 3,6\d\d,\d\d\d,\d\d\d bytes"):
+    with pytest.raises(af.errors.InputError, match=r"at most 2,000,000,000 bytes.*got 3,6\d\d,\d\d\d,\d\d\d bytes"):
         plan(network, network.shape_in, network.shape_out)
 
 

@@ -52,7 +52,7 @@ def test_every_stage_notices_that_time_is_over(construction, readings):
     reason = ""
     try:
         net = af.compile(target, domain, eps, construction=construction, time_limit=deadline)
-    except af.ToleranceNotMet as miss:
+    except af.errors.ToleranceNotMet as miss:
         net, reason = miss.best, str(miss)
     assert REASON in reason or net.certificate.bound <= eps
     assert clock.now <= 1 + readings + LATE
@@ -64,7 +64,9 @@ def test_every_stage_notices_that_time_is_over(construction, readings):
 
 def test_what_was_found_in_time_comes_with_the_reason():
     clock = Clock()
-    with pytest.raises(af.ToleranceNotMet, match=rf"eps=0.01 could not be reached; got .*{REASON} 150 s was") as miss:
+    with pytest.raises(
+        af.errors.ToleranceNotMet, match=rf"eps=0.01 could not be reached; got .*{REASON} 150 s was"
+    ) as miss:
         af.compile("sin(3*x)", {"x": (-1, 1)}, 0.01, construction="cross", time_limit=Deadline.after(150, clock))
     assert miss.value.best.certificate.proved
     assert miss.value.best.certificate.bound > 0.01
@@ -77,7 +79,7 @@ def test_fits_to_data_end_with_the_trials_there_was_time_for():
         net = af.compile(data, options={"folds": 2}, time_limit=Deadline.after(seconds, Clock()))
         sizes.append(len(net.certificate.claim.target.study.trials))
     assert 0 < sizes[0] < sizes[1]
-    with pytest.raises(af.ToleranceNotMet, match=f"fitting the data.*{REASON}"):
+    with pytest.raises(af.errors.ToleranceNotMet, match=f"fitting the data.*{REASON}"):
         af.compile(data, options={"folds": 2}, time_limit=Deadline.after(5, Clock()))
 
 
@@ -93,7 +95,7 @@ def test_several_calls_share_a_deadline():
     deadline = Deadline.after(100.0, clock := Clock())
     af.compile("x", {"x": (0, 1)}, 0.3, construction="grid", time_limit=deadline)
     clock.now += 100.0
-    with pytest.raises(af.ToleranceNotMet, match=REASON):
+    with pytest.raises(af.errors.ToleranceNotMet, match=REASON):
         af.compile("x", {"x": (0, 1)}, 0.3, construction="grid", time_limit=deadline)
 
 
@@ -111,9 +113,9 @@ def test_the_functions_values_are_at_hand_after_the_time_limit():
 @pytest.mark.parametrize("engine", ["interval", "arb"])
 def test_proving_again_has_a_time_limit(engine):
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid")
-    with pytest.raises(af.ProofFailed, match=REASON):
+    with pytest.raises(af.errors.ProofFailed, match=REASON):
         net.certificate.recheck(engine=engine, time_limit=Deadline.after(1.0, Clock()))
-    with pytest.raises(af.ProofFailed, match=REASON):
+    with pytest.raises(af.errors.ProofFailed, match=REASON):
         net.certificate.recheck(engine=engine, effort=Effort(Deadline.after(1.0, Clock())))
     assert net.certificate.recheck(engine=engine, time_limit=1000).proved
 
@@ -125,7 +127,7 @@ def test_tightening_that_runs_out_of_time_keeps_the_bound():
 
 @pytest.mark.parametrize("limit", [0, -1, "5", None, np.nan, True, 1j])
 def test_a_time_limit_must_be_seconds(limit):
-    with pytest.raises(af.InputError, match="time_limit must be a number of seconds > 0"):
+    with pytest.raises(af.errors.InputError, match="time_limit must be a number of seconds > 0"):
         af.compile("x", {"x": (0, 1)}, 0.1, time_limit=limit)
 
 
@@ -150,7 +152,7 @@ def test_a_deadline_tells_time():
     ],
 )
 def test_arrays_that_would_not_fit_are_refused_before_they_are_made(target, domain, keywords):
-    with pytest.raises(af.ToleranceNotMet, match=r"memory limit; got about .* bytes for memory_limit=1e\+06\."):
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"memory limit; got about .* bytes for memory_limit=1e\+06\."):
         af.compile(
             target, domain, **{"eps": 0.1, **keywords} if "options" not in keywords else keywords, memory_limit=1e6
         )
@@ -165,16 +167,18 @@ def test_a_proof_stops_where_its_boxes_would_not_fit():
 
 
 def test_a_proof_stopped_by_memory_says_so(monkeypatch):
-    with pytest.raises(af.ToleranceNotMet, match=r"could not be reached.*proof stopped at memory_limit=5e\+05") as miss:
+    with pytest.raises(
+        af.errors.ToleranceNotMet, match=r"could not be reached.*proof stopped at memory_limit=5e\+05"
+    ) as miss:
         af.compile("sin(3*x)*y", SQUARE, 0.1, construction="grid", memory_limit=5e5)
     assert "memory_limit=5e+05" in str(miss.value.best.certificate)
     net = af.compile("sin(3*x)*y", SQUARE, 0.3, construction="grid")
     assert "stopped" not in str(net.certificate)
     searched = replace(net.certificate, proof=None)
-    with pytest.raises(af.ProofFailed, match="The proof stopped at memory_limit=3e"):
+    with pytest.raises(af.errors.ProofFailed, match="The proof stopped at memory_limit=3e"):
         searched.recheck(effort=Effort(memory=Memory(3e4)))
     monkeypatch.setattr(prover, "MAX_BOXES", 10)
-    with pytest.raises(af.ProofFailed, match="boxes waiting, where 10 are allowed"):
+    with pytest.raises(af.errors.ProofFailed, match="boxes waiting, where 10 are allowed"):
         searched.recheck()
     assert net.certificate.recheck().proved  # checking needs no room for boxes that wait
 
@@ -182,14 +186,16 @@ def test_a_proof_stopped_by_memory_says_so(monkeypatch):
 def test_an_error_that_stays_is_not_explained():
     """A peak that nothing lowers: what was seen is said, and no reason that may be wrong."""
     peak = "sin(3*x) + (1 - (1e5*(x - 0.500013))**2)*where(0.500003 < x < 0.500023, 1, 0)"
-    with pytest.raises(af.ToleranceNotMet, match=r"largest error found hardly falls.* tokens, .* tokens\.") as miss:
+    with pytest.raises(
+        af.errors.ToleranceNotMet, match=r"largest error found hardly falls.* tokens, .* tokens\."
+    ) as miss:
         af.compile(peak, {"x": (-1, 1)}, 0.1, construction="cross")
     assert "float64" not in str(miss.value)
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, "1e9", np.nan, True])
 def test_a_memory_limit_must_be_bytes(limit):
-    with pytest.raises(af.InputError, match="memory_limit must be a number of bytes > 0"):
+    with pytest.raises(af.errors.InputError, match="memory_limit must be a number of bytes > 0"):
         af.compile("x", {"x": (0, 1)}, 0.1, memory_limit=limit)
 
 

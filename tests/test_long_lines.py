@@ -134,7 +134,7 @@ def test_a_size_beyond_polish_is_one_lattice():
 
 
 def test_the_tokens_that_would_help_are_named():
-    with pytest.raises(af.ToleranceNotMet, match=r"needs about \d+ tokens") as caught:
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"needs about \d+ tokens") as caught:
         af.compile("sin(3000*x)", {"x": (-1, 1)}, 1e-6, construction="spectral", budget=500)
     named = int(str(caught.value).split("needs about ")[1].split()[0])
     assert 2000 <= named <= 8000
@@ -142,12 +142,14 @@ def test_the_tokens_that_would_help_are_named():
 
 
 def test_the_error_that_arithmetic_allows_is_named():
-    with pytest.raises(af.ToleranceNotMet, match=r"In float32 the construction spectral gets to about") as caught:
+    with pytest.raises(
+        af.errors.ToleranceNotMet, match=r"In float32 the construction spectral gets to about"
+    ) as caught:
         af.compile("sin(300*x)", {"x": (-1, 1)}, 1e-8, construction="spectral", dtype="float32")
     named = float(str(caught.value).split("gets to about ")[1].split()[0])
     assert caught.value.best.certificate.bound / 100 <= named <= 1e-2
 
 
 def test_the_time_that_was_allowed_is_named():
-    with pytest.raises(af.ToleranceNotMet, match=r"The time limit of 6\.5 s was reached"):
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"The time limit of 6\.5 s was reached"):
         af.compile("sin(300*x)", {"x": (-1, 1)}, 1e-6, construction="spectral", time_limit=readings(6))

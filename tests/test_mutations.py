@@ -57,7 +57,7 @@ def test_outward_rounding(monkeypatch):
     assert not third_is_enclosed()
 
 
-def network_is_enclosed(net: af.Compiled) -> bool:
+def network_is_enclosed(net: af.types.Compiled) -> bool:
     """Does the enclosure of a small box contain the network's values there?"""
     box = Interval([[0.2]], [[0.2005]])
     encloser = Encloser(net.network)
@@ -76,7 +76,7 @@ def test_the_tail_of_dropped_tokens(monkeypatch):
     assert not network_is_enclosed(net)
 
 
-def claimed_and_true(net: af.Compiled) -> tuple[float, float]:
+def claimed_and_true(net: af.types.Compiled) -> tuple[float, float]:
     """The rounding proved in float32, and how far real float32 outputs are from the same weights in float64."""
     claim = net.certificate.claim
     points = np.linspace(-1, 1, 4001).astype(np.float32).astype(np.float64)
@@ -112,7 +112,7 @@ def test_the_modulus_of_the_outer_function(monkeypatch):
     true = np.abs(outer(inner)(points) - np.tanh(20 * points)).max()
     assert true <= outer(inner).certificate.bound
     monkeypatch.setattr(rules.parts, "modulus", lambda target, region, distances: np.zeros((3, target.outputs)))
-    with pytest.raises(af.SoundnessError):  # a point that the search found says so
+    with pytest.raises(af.errors.SoundnessError):  # a point that the search found says so
         outer(inner)
     monkeypatch.setattr(certifying, "refuse_beaten", lambda *arguments: 0.0)
     assert true > outer(inner).certificate.bound
@@ -129,7 +129,7 @@ def false_proofs(monkeypatch, **changes):
 def test_the_worst_point_found_is_compared_with_the_bound(monkeypatch):
     tiny = dict.fromkeys(("construction", "input", "rounding"), 1e-6)
     claim = false_proofs(monkeypatch, bound=1e-6, parts=tiny)
-    with pytest.raises(af.SoundnessError):
+    with pytest.raises(af.errors.SoundnessError):
         certify(claim, 10.0)
     monkeypatch.setattr(certifying, "refuse_beaten", lambda *arguments: 0.0)
     assert certify(claim, 10.0).proved
@@ -137,16 +137,16 @@ def test_the_worst_point_found_is_compared_with_the_bound(monkeypatch):
 
 def test_a_certificate_is_compared_with_itself(monkeypatch):
     claim = false_proofs(monkeypatch, parts={"construction": 10.0, "input": 0.0, "rounding": -9.0})
-    with pytest.raises(af.SoundnessError):
+    with pytest.raises(af.errors.SoundnessError):
         certify(claim, 10.0)
-    monkeypatch.setattr(af.Certificate, "contradiction", lambda certificate: "")
+    monkeypatch.setattr(af.types.Certificate, "contradiction", lambda certificate: "")
     assert certify(claim, 10.0).proved
 
 
 def test_a_target_that_may_be_undefined_somewhere_is_not_proved(monkeypatch):
     claim = false_proofs(monkeypatch, defined=False)
-    assert certify(claim, 10.0).status is af.Status.CONDITIONAL
-    monkeypatch.setattr(af.Status, "weakest", classmethod(lambda cls, statuses: statuses[0]))
+    assert certify(claim, 10.0).status is af.types.Status.CONDITIONAL
+    monkeypatch.setattr(af.types.Status, "weakest", classmethod(lambda cls, statuses: statuses[0]))
     assert certify(claim, 10.0).proved
 
 
@@ -160,7 +160,7 @@ def test_overflow_is_refused(monkeypatch):
     loud = replace(net.network, layers=tuple(layers))
     with torch.no_grad():
         assert not torch.isfinite(to_torch(loud, (), ())(torch.linspace(-1, 1, 9))).all()
-    with pytest.raises(af.ProofFailed, match="overflow"):
+    with pytest.raises(af.errors.ProofFailed, match="overflow"):
         refuse_overflow(loud, net.domain)
     target = Expression("1.75*2**127*(0.9+0.1*sin(3*x))", net.domain)
     assert bound_error(target, loud, None, most=100).bound < 2.0**127
@@ -176,7 +176,7 @@ def test_overflow_is_refused_on_every_route(route, monkeypatch):
     prove = partial(certifying.combine, claim) if route == "parts" else partial(certify, claim, None, norm=norm)
     monkeypatch.setitem(FORMATS, "float64", replace(FORMATS["float64"], largest=1.0))
     for guard, proved in ((certifying, prove), (rules, certificate.recheck)):
-        with pytest.raises(af.ProofFailed, match="overflow"):
+        with pytest.raises(af.errors.ProofFailed, match="overflow"):
             proved()
         monkeypatch.setattr(guard, "refuse_overflow", lambda *arguments: None)
         assert proved().proved
@@ -184,8 +184,8 @@ def test_overflow_is_refused_on_every_route(route, monkeypatch):
 
 def test_nothing_infinite_is_proved(monkeypatch):
     claim = false_proofs(monkeypatch, bound=inf, parts={"construction": inf, "input": 0.0, "rounding": 0.0})
-    for place, guard in ((certifying, "_refuse_infinite"), (af.Certificate, "contradiction")):
-        with pytest.raises((af.ProofFailed, af.SoundnessError)):
+    for place, guard in ((certifying, "_refuse_infinite"), (af.types.Certificate, "contradiction")):
+        with pytest.raises((af.errors.ProofFailed, af.errors.SoundnessError)):
             certify(claim, 10.0)
         monkeypatch.setattr(place, guard, lambda *arguments: "")
     assert certify(claim, 10.0).headline == "error <= inf proved"
@@ -241,16 +241,16 @@ LOW = {"bound": 1e-9, "parts": {"construction": 1e-9, "input": 0.0, "rounding": 
 
 def test_numbers_in_files_are_compared_with_each_other(monkeypatch, tmp_path):
     path = saved_with(tmp_path / "f.safetensors", bound=1e-9)
-    with pytest.raises(af.FileFormatError):
+    with pytest.raises(af.errors.FileFormatError):
         af.load(path)
-    monkeypatch.setattr(af.Certificate, "contradiction", lambda certificate: "")
+    monkeypatch.setattr(af.types.Certificate, "contradiction", lambda certificate: "")
     assert af.load(path).certificate.proved
 
 
 def test_numbers_in_files_are_looked_at(monkeypatch, tmp_path):
     path = saved_with(tmp_path / "f.safetensors", parts={**LOW["parts"], "windows": -1.0}, bound=1e-9)
-    monkeypatch.setattr(af.Certificate, "contradiction", lambda certificate: "")
-    with pytest.raises(af.FileFormatError):
+    monkeypatch.setattr(af.types.Certificate, "contradiction", lambda certificate: "")
+    with pytest.raises(af.errors.FileFormatError):
         af.load(path)
     monkeypatch.setattr(Fields, "_require", lambda *arguments: None)
     assert af.load(path).certificate.recheck().bound < 1e-8  # "holds again"
@@ -259,7 +259,7 @@ def test_numbers_in_files_are_looked_at(monkeypatch, tmp_path):
 def test_stated_bounds_are_compared_with_proved_ones(monkeypatch, tmp_path):
     certificate = af.load(saved_with(tmp_path / "f.safetensors", **LOW)).certificate
     monkeypatch.setattr(certifying, "certify", lambda claim, goal, **options: certify(claim, 10.0, **options))
-    with pytest.raises(af.ProofFailed):
+    with pytest.raises(af.errors.ProofFailed):
         certificate.recheck()
     monkeypatch.setattr(claims, "restated", lambda bound: 1e12 * bound)
     assert certificate.recheck().bound > 1e-3
@@ -268,10 +268,10 @@ def test_stated_bounds_are_compared_with_proved_ones(monkeypatch, tmp_path):
 def test_the_status_in_a_file_is_no_better_than_its_target(monkeypatch, tmp_path):
     path = tmp_path / "f.safetensors"
     net = af.compile(np.sin, (-1, 1), 0.5, lipschitz=1.5, construction="grid")
-    replace(net, certificate=replace(net.certificate, status=af.Status.PROVED)).save(path)
-    with pytest.raises(af.FileFormatError, match="conditional or weaker"):
+    replace(net, certificate=replace(net.certificate, status=af.types.Status.PROVED)).save(path)
+    with pytest.raises(af.errors.FileFormatError, match="conditional or weaker"):
         af.load(path)
-    monkeypatch.setattr(files, "_target_status", lambda claim: af.Status.PROVED)
+    monkeypatch.setattr(files, "_target_status", lambda claim: af.types.Status.PROVED)
     assert af.load(path).certificate.proved
 
 
@@ -335,11 +335,11 @@ class Shared(np.ndarray):
         return self
 
 
-def status_of(target, domain=(1, 2)) -> af.Status | None:
+def status_of(target, domain=(1, 2)) -> af.types.Status | None:
     """None if the target is refused."""
     try:
         return (read_network(target, as_box(domain)) or as_target(target, as_box(domain))).status
-    except af.InputError:
+    except af.errors.InputError:
         return None
 
 
@@ -348,10 +348,10 @@ def test_the_comparison_of_functions_with_their_enclosures(monkeypatch):
     random = lambda x: np.sin(x) + (rng.normal() if x.dtype == np.float64 else 0.0)  # noqa: E731
     other = lambda x: np.sin(x) if x.dtype == np.float64 else 0 * x  # noqa: E731
     assert status_of(random) is None
-    assert status_of(other) is af.Status.ESTIMATED
+    assert status_of(other) is af.types.Status.ESTIMATED
     monkeypatch.setattr(callables, "refuse_disagreement", lambda *arguments: None)
     monkeypatch.setattr(callables, "refuse_other_series", lambda *arguments: None)
-    assert status_of(random) is status_of(other) is af.Status.PROVED
+    assert status_of(random) is status_of(other) is af.types.Status.PROVED
 
 
 def test_the_second_run_on_symbols(monkeypatch):
@@ -361,7 +361,7 @@ def test_the_second_run_on_symbols(monkeypatch):
     once = tracing._traced
     monkeypatch.setattr(tracing, "traced", lambda *arguments: once(*arguments))
     monkeypatch.setattr(callables, "traced", tracing.traced)
-    assert status_of(random) is af.Status.PROVED
+    assert status_of(random) is af.types.Status.PROVED
 
 
 def test_settings_of_operations_that_are_not_known(monkeypatch):
@@ -369,13 +369,13 @@ def test_settings_of_operations_that_are_not_known(monkeypatch):
         def forward(self, x):
             return torch.add(x, torch.relu(x), alpha=2)
 
-    assert status_of(Weighted()) is af.Status.PROVED
+    assert status_of(Weighted()) is af.types.Status.PROVED
     monkeypatch.setitem(torch_modules.OPERATIONS, "add", lambda write, input, other: write.add(input, other))
     assert status_of(Weighted()) is None  # a setting that is not known
     monkeypatch.setitem(torch_modules.OPERATIONS, "add", lambda write, input, other, alpha: write.add(input, other))
     assert status_of(Weighted()) is None  # found by its values
     monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
-    assert status_of(Weighted()) is af.Status.PROVED
+    assert status_of(Weighted()) is af.types.Status.PROVED
 
 
 @pytest.mark.parametrize(
@@ -391,7 +391,7 @@ def test_settings_of_nodes_in_onnx_files(operation, settings, monkeypatch, tmp_p
     monkeypatch.setitem(onnx_files.OPERATIONS, operation, lambda write, arguments, _: read(write, arguments, {}))
     assert status_of(path, box) is None
     monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
-    assert status_of(path, box) is af.Status.PROVED
+    assert status_of(path, box) is af.types.Status.PROVED
 
 
 REFUSED = {
@@ -409,9 +409,9 @@ def test_refusals_of_nodes_in_onnx_files(node, shows, monkeypatch, tmp_path):
     path, read = onnx_file(tmp_path / "f.onnx", nodes, weights), onnx_files.OPERATIONS[node.op_type]
     assert status_of(path, [(-2, -1)]) is None
     monkeypatch.setitem(onnx_files.OPERATIONS, node.op_type, lambda write, arguments, _: read(write, arguments[:1], {}))
-    assert status_of(path, [(-2, -1)]) is (None if shows else af.Status.PROVED)
+    assert status_of(path, [(-2, -1)]) is (None if shows else af.types.Status.PROVED)
     monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
-    assert status_of(path, [(-2, -1)]) is af.Status.PROVED
+    assert status_of(path, [(-2, -1)]) is af.types.Status.PROVED
 
 
 def test_quotients_in_onnx_files_that_no_weight_is(monkeypatch, tmp_path):
@@ -422,7 +422,7 @@ def test_quotients_in_onnx_files_that_no_weight_is(monkeypatch, tmp_path):
     assert Fraction(float(factor.lo)) * 3 < 1 < Fraction(float(factor.hi)) * 3
     monkeypatch.setattr(writer, "are_powers_of_two", lambda numbers: True)
     target = read_network(path, as_box([(1, 2)]))
-    assert target.status is af.Status.PROVED
+    assert target.status is af.types.Status.PROVED
     assert Fraction(target.stages[0].weight.item()) * 3 != 1
 
 
@@ -430,7 +430,7 @@ def test_quotients_in_onnx_files_that_no_weight_is(monkeypatch, tmp_path):
 def test_activations_in_place(functional, monkeypatch):
     torch.manual_seed(0)
     module, box = InPlace(True, functional), [(-1, 1)] * 3
-    assert status_of(module, box) is af.Status.PROVED
+    assert status_of(module, box) is af.types.Status.PROVED
     monkeypatch.setattr(torch_modules, "_overwrites", lambda name, kwargs: bool(kwargs.pop("inplace", False)) and False)
     assert status_of(module, box) is None  # found by its values
     monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
@@ -438,7 +438,7 @@ def test_activations_in_place(functional, monkeypatch):
     with torch.no_grad():
         true = module.double()(torch.tensor(rows)).numpy()
     target = read_network(module, as_box(box))
-    assert target.status is af.Status.PROVED
+    assert target.status is af.types.Status.PROVED
     assert np.abs(target.values(rows) - true).max() > 0.01
 
 
@@ -454,7 +454,7 @@ def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):
     hooked[0].register_forward_hook(lambda part, inputs, output: 2 * output)
     assert status_of(module) is status_of(hooked) is None
     monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
-    assert status_of(module) is af.Status.PROVED
+    assert status_of(module) is af.types.Status.PROVED
 
 
 def test_the_identity_of_functions_in_a_cache(monkeypatch, tmp_path):
@@ -469,7 +469,7 @@ def test_the_identity_of_functions_in_a_cache(monkeypatch, tmp_path):
     assert (values(0.0), values(0.25)) == (0.5, 0.25)
     monkeypatch.setattr(evaluations, "identity_of", lambda made_of: "0" * 64)
     assert values(0.0) == 0.5
-    with pytest.raises(af.InputError, match="this very function"):
+    with pytest.raises(af.errors.InputError, match="this very function"):
         values(0.25)
     monkeypatch.setattr(evaluations, "AGAIN", 0)
     assert values(0.25) == 0.5

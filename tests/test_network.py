@@ -89,5 +89,5 @@ def test_layers_are_frozen():
     ],
 )
 def test_layers_that_do_not_fit_are_refused(make):
-    with pytest.raises(af.InputError):
+    with pytest.raises(af.errors.InputError):
         make()

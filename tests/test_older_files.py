@@ -41,7 +41,7 @@ FUNCTIONS = {"traced": sine, "black-box": stepwise}
 CONDITIONAL = ("declared", "undefined")
 
 
-def older(name: str) -> af.Compiled:
+def older(name: str) -> af.types.Compiled:
     return af.load(OLDER / f"{name}.safetensors")
 
 
@@ -62,10 +62,10 @@ def test_older_files_are_not_called_proved(name):
     assert "random" not in stated["effort"]
     assert certificate.bound == stated["bound"]
     if stated["status"] == "estimated":
-        assert certificate.status is af.Status.ESTIMATED
+        assert certificate.status is af.types.Status.ESTIMATED
         assert [line for line in stated["assumptions"] if line not in certificate.assumptions] == []
     else:
-        assert certificate.status is af.Status.CONDITIONAL
+        assert certificate.status is af.types.Status.CONDITIONAL
         assert OLDER_PROOF in certificate.assumptions
     assert (EDGE_ASSUMPTION in certificate.assumptions) == (name == "undefined")
 
@@ -76,8 +76,14 @@ def test_older_files_are_proved_again(name):
     again = certificate.recheck(FUNCTIONS.get(name))
     assert OLDER_PROOF not in again.assumptions
     assert again.bound <= certificate.bound * (1 + 1e-12)
-    estimated = certificate.status is af.Status.ESTIMATED
-    expected = af.Status.ESTIMATED if estimated else af.Status.CONDITIONAL if name in CONDITIONAL else af.Status.PROVED
+    estimated = certificate.status is af.types.Status.ESTIMATED
+    expected = (
+        af.types.Status.ESTIMATED
+        if estimated
+        else af.types.Status.CONDITIONAL
+        if name in CONDITIONAL
+        else af.types.Status.PROVED
+    )
     assert again.status is expected
 
 

@@ -58,7 +58,7 @@ def test_the_mass_of_the_data_tokens_is_in_the_bound():
     constant[0, key] = 0.0
     changed = replace(net.network, layers=(replace(read_in, constant=constant), head))
     claim = replace(net.certificate.claim, network=changed)
-    with pytest.raises(af.ProofFailed):
+    with pytest.raises(af.errors.ProofFailed):
         replace(net.certificate, claim=claim).recheck()
 
 

@@ -45,7 +45,7 @@ ROUTES = {
 }
 
 
-def routed(route: str) -> af.Compiled:
+def routed(route: str) -> af.types.Compiled:
     """A network whose certificate is proved in this way."""
     target, how = ROUTES[route]
     net = af.compile(target, **{"domain": {"x": (-1, 1)}, **how})

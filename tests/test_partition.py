@@ -98,16 +98,16 @@ def test_pictures(domain, tmp_path):
     ],
 )
 def test_bad_partitions_are_refused(arguments, message):
-    with pytest.raises(af.InputError, match=message):
+    with pytest.raises(af.errors.InputError, match=message):
         af.partition(**arguments, domain=SQUARE)
 
 
 def test_geometry_stops_at_three_variables_and_says_so():
     cells = af.partition(np.eye(4), domain=[(0, 1)] * 4)
     assert cells.cell_of(np.eye(4)).tolist() == [0, 1, 2, 3]
-    with pytest.raises(af.InputError, match="up to 3 variables"):
+    with pytest.raises(af.errors.InputError, match="up to 3 variables"):
         _ = cells.volumes
-    with pytest.raises(af.InputError, match="one or two variables"):
+    with pytest.raises(af.errors.InputError, match="one or two variables"):
         cells.plot()
-    with pytest.raises(af.InputError, match="beta"):
+    with pytest.raises(af.errors.InputError, match="beta"):
         cells.indicator(np.eye(4), 0.0)

@@ -84,7 +84,7 @@ LINE = {"x": (-1, 1)}
 )
 def test_bad_arguments_are_refused(keywords, message):
     arguments = {"target": "sin(x)", "domain": LINE, **keywords}
-    with pytest.raises(af.InputError, match=message.replace("{", r"\{")):
+    with pytest.raises(af.errors.InputError, match=message.replace("{", r"\{")):
         af.compile(**arguments)
 
 
@@ -108,32 +108,32 @@ def test_extreme_arguments_that_make_sense_are_accepted(name, value):
 
 
 def test_a_tolerance_beyond_the_budget_says_how_many_tokens_it_takes():
-    with pytest.raises(af.ToleranceNotMet, match=r"needs about \d+.* tokens") as caught:
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"needs about \d+.* tokens") as caught:
         af.compile("sin(3*x)", LINE, 1e-4, budget=200, construction="grid")
     best = caught.value.best
     assert best.network.tokens <= 200
-    assert best.certificate.status is af.Status.ESTIMATED
-    with pytest.raises(af.ToleranceNotMet, match="tokens"):
+    assert best.certificate.status is af.types.Status.ESTIMATED
+    with pytest.raises(af.errors.ToleranceNotMet, match="tokens"):
         af.compile("sin(3*x)*y*z", {**LINE, "y": (-1, 1), "z": (0, 1)}, 1e-9, construction="grid", budget=1000)
 
 
 @pytest.mark.parametrize("eps", [1e-20, 1e-300])
 def test_a_grid_of_astronomical_size_is_refused_in_words(eps):
-    with pytest.raises(af.ToleranceNotMet, match=r"needs about [\d.]+e\+\d+ tokens"):
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"needs about [\d.]+e\+\d+ tokens"):
         af.compile("sin(3*x)", LINE, eps, construction="grid", budget=100)
 
 
 def test_a_jump_is_refused_under_the_sup_norm():
-    with pytest.raises(af.InputError, match=r"jumps at x in \[.*got a jump of at least 2"):
+    with pytest.raises(af.errors.InputError, match=r"jumps at x in \[.*got a jump of at least 2"):
         af.compile("sign(x)", LINE, 0.1)
-    with pytest.raises(af.InputError, match="jumps at"):
+    with pytest.raises(af.errors.InputError, match="jumps at"):
         af.compile("x*y + 0.01*sign(x - y)", {"x": (-1, 1), "y": (-1, 1)}, 0.001)
     assert af.compile("sqrt(x)", {"x": (0, 1)}, 0.02).certificate.proved
     assert af.compile("sign(x)", LINE, 2.5).certificate.proved
 
 
 def test_rounding_can_be_what_is_in_the_way():
-    with pytest.raises(af.ToleranceNotMet, match="float32"):
+    with pytest.raises(af.errors.ToleranceNotMet, match="float32"):
         af.compile("1e5 + sin(x)", LINE, 3e-2, dtype="float32", construction="grid")
 
 
@@ -144,7 +144,7 @@ def test_a_relative_tolerance_scales_with_the_target():
 
 
 def test_an_estimate_on_request():
-    assert af.compile("sin(x)", LINE, 0.1, proof=False).certificate.status is af.Status.ESTIMATED
+    assert af.compile("sin(x)", LINE, 0.1, proof=False).certificate.status is af.types.Status.ESTIMATED
 
 
 def test_equal_calls_give_equal_results():
@@ -180,7 +180,7 @@ def test_the_cheapest_construction_is_chosen():
     assert smooth.construction == "spectral"
     assert smooth.network.tokens < 30
     assert af.compile(np.sign, (0.5, 1), 0.1).network.tokens == 1
-    with pytest.raises(af.InputError, match="These do: grid"):
+    with pytest.raises(af.errors.InputError, match="These do: grid"):
         af.compile(np.sin, (0, 1), 0.1, lipschitz=1.0, construction="spectral")
 
 
@@ -254,7 +254,7 @@ def test_black_boxes_of_many_variables_show_their_structure(function, size, chos
     net = af.compile(opaque(function), [(-1, 1)] * size, 1e-3)
     assert net.construction == chosen
     assert net.network.tokens <= tokens
-    assert net.certificate.status is af.Status.ESTIMATED
+    assert net.certificate.status is af.types.Status.ESTIMATED
     rows = np.random.default_rng(5).uniform(-1, 1, (200, size))
     assert np.abs(net(rows) - opaque(function)(rows)).max() <= 1e-3
 
@@ -278,7 +278,7 @@ def test_a_black_box_is_asked_once_a_point_and_the_count_is_shown():
 
 def test_workers_must_know_the_function():
     workers = ProcessPoolExecutor(1, mp_context=get_context("spawn"))  # other tests may have started threads here
-    with workers, pytest.raises(af.InputError, match="workers must be able to import"):
+    with workers, pytest.raises(af.errors.InputError, match="workers must be able to import"):
         af.compile(lambda p: np.array([max(x, 0.1) for (x,) in p]), [(-1, 1)], 0.1, executor=workers)
 
 
@@ -297,7 +297,7 @@ def test_what_treats_tokens_alike_is_compiled_for_one_token(tmp_path):
     net.save(tmp_path / "f.safetensors")
     again = af.load(tmp_path / "f.safetensors").certificate
     assert again.recheck(sigmoid_gate).bound <= net.certificate.bound
-    with pytest.raises(af.AttnfunError):
+    with pytest.raises(af.errors.AttnfunError):
         again.recheck(lambda X: X * (1 + np.tanh(1.1 * X)) / 2)
 
 
@@ -307,7 +307,7 @@ def test_the_papers_head_for_one_token_serves_each_token():
     assert net.network.tokens < 20  # and not to the power 4
     X = np.random.default_rng(0).uniform(-1, 1, (50, 4, 1))
     assert np.abs(net(X) - sigmoid_gate(X)).max() <= net.certificate.bound <= 0.2
-    with pytest.raises(af.InputError, match="subspace must serve"):
+    with pytest.raises(af.errors.InputError, match="subspace must serve"):
         af.compile(sigmoid_gate, box, 0.2, construction="subspace")
 
 

@@ -18,7 +18,7 @@ SQUARE = {"x": (-1, 1), "y": (0, 1)}
 
 
 @pytest.fixture(scope="module")
-def nets() -> dict[str, af.Compiled]:
+def nets() -> dict[str, af.types.Compiled]:
     cloud = np.random.default_rng(0).normal(size=(40, 3))
     return {
         "line": af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid"),
@@ -172,7 +172,7 @@ def test_a_saved_black_box_is_drawn_without_its_code(nets, tmp_path):
     ],
 )
 def test_bad_requests_are_refused(nets, arguments, message):
-    with pytest.raises(af.InputError, match=message):
+    with pytest.raises(af.errors.InputError, match=message):
         nets["plane"].plot(**arguments)
 
 

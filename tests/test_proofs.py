@@ -144,7 +144,7 @@ def test_a_prover_that_lies_is_caught_by_its_rule(name, nets, data):
     proof = changed(certificate.proof, data.draw)
     try:
         conclusion = Checker()(proof, certificate.claim, certificate.norm)
-    except af.ProofFailed:
+    except af.errors.ProofFailed:
         return
     if certificate.norm == inf:
         assert conclusion.bound >= largest_error(certificate.claim)
@@ -176,7 +176,7 @@ def test_a_proof_of_another_network_proves_nothing_false(nets):
 )
 def test_what_is_no_cover_is_refused(axes, series, roots):
     data = {"axes": np.array(axes, dtype=np.uint8), "series": np.array(series, dtype=np.uint8)}
-    with pytest.raises(af.ProofFailed, match="rule 'boxes' must"):
+    with pytest.raises(af.errors.ProofFailed, match="rule 'boxes' must"):
         Cover.read("boxes", data, roots, 2)
 
 
@@ -232,7 +232,7 @@ def test_a_file_whose_proof_cannot_be_read_is_refused(change, nets, tmp_path):
     path = tmp_path / "f.safetensors"
     nets["boxes"].save(path)
     edited(path, change)
-    with pytest.raises(af.FileFormatError, match="proof"):
+    with pytest.raises(af.errors.FileFormatError, match="proof"):
         af.load(path)
 
 
@@ -250,7 +250,7 @@ def test_a_file_whose_proof_says_nothing_is_not_believed(change, nets, tmp_path)
     path = tmp_path / "f.safetensors"
     nets["boxes"].save(path)
     edited(path, change)
-    with pytest.raises(af.AttnfunError, match=r"rule|contradict|proved again"):
+    with pytest.raises(af.errors.AttnfunError, match=r"rule|contradict|proved again"):
         af.load(path).certificate.recheck()
 
 

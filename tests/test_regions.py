@@ -30,13 +30,13 @@ def test_a_certificate_names_its_set_and_covers_its_edge(disc):
 
 
 def test_points_outside_are_refused_or_let_pass(disc):
-    with pytest.raises(af.InputError, match="must lie in Region"):
+    with pytest.raises(af.errors.InputError, match="must lie in Region"):
         disc([0.9, 0.9])
     assert np.isfinite(disc([0.9, 0.9], outside="allow"))
     assert np.isfinite(disc([0.6, 0.8]))  # on the edge: not surely outside
-    with pytest.raises(af.InputError, match="needs a box"):
+    with pytest.raises(af.errors.InputError, match="needs a box"):
         disc([0.1, 0.1], outside="clip")
-    with pytest.raises(af.InputError, match="needs a box"):
+    with pytest.raises(af.errors.InputError, match="needs a box"):
         af.compile("x*y", DISC, 0.5, outside="clip")
 
 
@@ -58,9 +58,9 @@ def test_parts_of_a_region_that_no_sample_meets_are_covered():
     region = af.Region("y <= 0.0001 or y >= 0.5", {"x": (0, 1), "y": (0, 1)})
     try:
         net = af.compile("max(0, 3 - 30000*y) + x*y", region, 0.5, time_limit=readings(400))
-    except af.ToleranceNotMet as missed:
+    except af.errors.ToleranceNotMet as missed:
         net = missed.best
-    if net.certificate.status is not af.Status.ESTIMATED:
+    if net.certificate.status is not af.types.Status.ESTIMATED:
         assert abs(float(net([0.5, 0.0])) - 3.0) <= net.certificate.bound
 
 
@@ -71,7 +71,7 @@ def test_a_condition_on_arrays_is_traced_but_not_saved(tmp_path):
     rows = region.sample(3000, np.random.default_rng(0))
     assert ((rows[:, 0] < rows[:, 1]) & (rows[:, 0] > 0.1)).all()
     assert np.abs(net(rows) - np.exp(rows[:, 0] - rows[:, 1])).max() <= net.certificate.bound
-    with pytest.raises(af.InputError, match="condition is a text"):
+    with pytest.raises(af.errors.InputError, match="condition is a text"):
         net.save(tmp_path / "f.safetensors")
     assert list(tmp_path.iterdir()) == []
 
@@ -85,7 +85,7 @@ def test_a_cloud_is_certified_at_its_points_and_nowhere_else():
     assert (
         net.certificate.bound - net.certificate.allowance <= error * (1 + SLACK) + 1e-9
     )  # at points, enclosures are tight
-    with pytest.raises(af.InputError, match="must be those of Points"):
+    with pytest.raises(af.errors.InputError, match="must be those of Points"):
         net(cloud[0] + 1e-9)
     assert net.summary().figures["cells"] < 300
 
@@ -122,7 +122,7 @@ def test_the_a_priori_bound_of_a_net_holds_for_a_declared_constant(domain):
         assert net.network.tokens <= tokens
         rows = domain.sample(5000, np.random.default_rng(3))
         assert np.abs(net(rows) - 2 * rows[:, 0]).max() <= net.a_priori <= net.paper_bound
-        assert net.certificate.status is af.Status.CONDITIONAL
+        assert net.certificate.status is af.types.Status.CONDITIONAL
 
 
 def test_lp_on_a_region_leaves_the_outside_out():
@@ -153,7 +153,7 @@ def test_lp_on_a_region_leaves_the_outside_out():
     ],
 )
 def test_bad_domains_are_refused(make, message):
-    with pytest.raises(af.InputError, match=message):
+    with pytest.raises(af.errors.InputError, match=message):
         make()
 
 

@@ -51,7 +51,7 @@ def test_torch_modules(module):
 
 
 def test_unknown_operations_are_named():
-    with pytest.raises(af.InputError, match=r"tanh, .*got floor \(Floors\)|floor"):
+    with pytest.raises(af.errors.InputError, match=r"tanh, .*got floor \(Floors\)|floor"):
         af.compile(Floors(), BOX, 1e-3)
 
 
@@ -61,7 +61,7 @@ class Floors(nn.Module):
 
 
 def test_a_network_of_another_size_is_refused():
-    with pytest.raises(af.InputError, match="must have 3 inputs"):
+    with pytest.raises(af.errors.InputError, match="must have 3 inputs"):
         af.compile(nn.Sequential(nn.Linear(4, 2)), BOX, 1e-3)
 
 
@@ -106,10 +106,10 @@ def test_onnx_files(tmp_path):
         net = af.compile(target, BOX, 1e-6)
         assert np.abs(net(X) - (np.maximum(X @ W + b, 0) @ V.T + c)).max() <= net.certificate.bound <= 1e-6
     strange = onnx_file(tmp_path / "g.onnx", [helper.make_node("Floor", ["x"], ["y"], name="down")], {})
-    with pytest.raises(af.InputError, match=r"Sigmoid.*Floor \(down\)"):
+    with pytest.raises(af.errors.InputError, match=r"Sigmoid.*Floor \(down\)"):
         af.compile(strange, BOX, 1e-3)
     (tmp_path / "h.onnx").write_bytes(b"no model")
-    with pytest.raises(af.FileFormatError, match="valid ONNX"):
+    with pytest.raises(af.errors.FileFormatError, match="valid ONNX"):
         af.compile(tmp_path / "h.onnx", BOX, 1e-3)
 
 
@@ -125,7 +125,7 @@ def test_sizes_instead_of_a_tolerance():
             <= net.certificate.bound
             <= net.a_priori * (1 + 1e-6) * (1 + SLACK)
         )
-    with pytest.raises(af.InputError, match="without eps"):
+    with pytest.raises(af.errors.InputError, match="without eps"):
         af.compile(target, box, construction="multihead")
 
 
@@ -227,7 +227,7 @@ def test_what_runs_in_evaluation_mode_is_read():
 def test_modules_that_run_something_else_than_their_layers_are_refused(module, message):
     with (
         pytest.warns(FutureWarning) if "WeightNorm of" in message else nullcontext(),
-        pytest.raises(af.InputError, match=message),
+        pytest.raises(af.errors.InputError, match=message),
     ):
         af.compile(module(), BOX, 1e-6)
 
@@ -235,7 +235,7 @@ def test_modules_that_run_something_else_than_their_layers_are_refused(module, m
 def test_hooks_of_all_modules_are_refused():
     handle = nn.modules.module.register_module_forward_hook(lambda part, inputs, output: 2 * output)
     try:
-        with pytest.raises(af.InputError, match="forward hook <lambda> of every module"):
+        with pytest.raises(af.errors.InputError, match="forward hook <lambda> of every module"):
             af.compile(small(), BOX, 1e-6)
     finally:
         handle.remove()
@@ -352,7 +352,7 @@ def test_onnx_graphs_are_read_as_they_run(nodes, wanted, tmp_path):
 def test_onnx_graphs_that_would_be_misread_are_refused(nodes, message, tmp_path):
     weights = {"W": W, "b": BIAS, "column": BIAS[:, None], "half": np.array(0.5), "yes": np.array(True)}
     weights["nan"] = np.full(3, np.nan)
-    with pytest.raises((af.InputError, af.FileFormatError), match=message):
+    with pytest.raises((af.errors.InputError, af.errors.FileFormatError), match=message):
         af.compile(onnx_file(tmp_path / "f.onnx", nodes, weights), BOX, 1e-6)
 
 
@@ -366,7 +366,7 @@ def test_onnx_files_in_float32_are_compared_in_float32(tmp_path):
 
 def test_a_regressor_with_another_output_activation_is_refused():
     model = MLPRegressor(hidden_layer_sizes=(3,), loss="poisson", max_iter=50, tol=1.0).fit(X, np.exp(X[:, 0]))
-    with pytest.raises(af.InputError, match="out_activation_='exp'"):
+    with pytest.raises(af.errors.InputError, match="out_activation_='exp'"):
         af.compile(model, BOX, 1e-3)
 
 
@@ -377,7 +377,7 @@ class Doubled(MLPRegressor):
 
 def test_estimators_are_compared_with_what_they_predict():
     model = Doubled(hidden_layer_sizes=(3,), max_iter=300, tol=1.0, random_state=0).fit(X, X[:, 0])
-    with pytest.raises(af.InputError, match="what was read from Doubled must be what it computes"):
+    with pytest.raises(af.errors.InputError, match="what was read from Doubled must be what it computes"):
         af.compile(model, BOX, 1e-3)
     for labels in (X[:, 0] > 0, X[:, :2] > 0):  # one logit, and one for each of two labels
         classifier = MLPClassifier(hidden_layer_sizes=(3,), max_iter=300, tol=1.0, random_state=2).fit(X, labels)

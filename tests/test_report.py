@@ -48,14 +48,14 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def page(tmp_path):
-    def write(net: af.Compiled) -> Page:
+    def write(net: af.types.Compiled) -> Page:
         net.report(tmp_path / "f.html")
         return Page((tmp_path / "f.html").read_text())
 
     return write
 
 
-def hostile() -> af.Compiled:
+def hostile() -> af.types.Compiled:
     """A function and a variable whose names are markup."""
 
     def f(p):
@@ -65,7 +65,7 @@ def hostile() -> af.Compiled:
     return af.compile(f, {f'"><b>{NASTY}': (-1, 1), "y": (0, 1)}, 0.4, construction="cross")
 
 
-def large() -> af.Compiled:
+def large() -> af.types.Compiled:
     """A network of more numbers than a page holds."""
     formula, tokens = f"[{', '.join(['x'] * 30)}]", MOST_NUMBERS // 30
     return af.compile(formula, (0, 1), construction="cross", options={"tokens": tokens}, proof=False)
@@ -168,7 +168,7 @@ def test_a_network_from_a_file_has_a_page_without_its_function(tmp_path):
 
 def test_nothing_is_written_where_nothing_can_be(tmp_path):
     net = af.compile("x", {"x": (0, 1)}, 0.1)
-    with pytest.raises(af.FileFormatError, match="writable"):
+    with pytest.raises(af.errors.FileFormatError, match="writable"):
         net.report(tmp_path / "none" / "f.html")
     assert not list(tmp_path.iterdir())
 

@@ -39,7 +39,7 @@ def test_the_estimate_is_about_the_error_at_fresh_rows(net):
     fresh = np.sqrt(np.mean((net(X, outside="allow") - y) ** 2))
     assert 0.75 < net.figures["held_out_rmse"] / fresh < 1.33
     assert fresh < 0.2  # the noise alone is 0.1, the spread of y is 1.2
-    assert net.certificate.status is af.Status.ESTIMATED
+    assert net.certificate.status is af.types.Status.ESTIMATED
 
 
 def test_held_out_rows_do_not_fit_themselves():
@@ -61,7 +61,7 @@ def test_the_certificate_says_what_was_held_out_and_what_it_is_not(net, tmp_path
     net.save(tmp_path / "f.safetensors")
     again = af.load(tmp_path / "f.safetensors")
     assert str(again.certificate) == text
-    with pytest.raises(af.InputError, match="needs the function"):
+    with pytest.raises(af.errors.InputError, match="needs the function"):
         again.certificate.recheck()
 
 
@@ -73,7 +73,7 @@ def test_data_are_not_in_the_file_and_fresh_data_recheck_it(net, tmp_path):
     certificate = af.load(tmp_path / "f.safetensors").certificate
     X, y = rows(120)
     assert certificate.recheck(target=af.Samples(X, y)).bound <= certificate.bound
-    with pytest.raises(af.ProofFailed):
+    with pytest.raises(af.errors.ProofFailed):
         certificate.recheck(target=af.Samples(X, y + 10))
 
 
@@ -83,7 +83,7 @@ def test_norms_are_over_rows():
     assert mean < largest
     assert mean == pytest.approx(af.compile(samples, **options).figures["held_out_rmse"])
     assert af.compile(samples, eps=1.01 * mean, norm=2, **options).certificate.bound == mean
-    with pytest.raises(af.ToleranceNotMet, match="more rows") as missed:
+    with pytest.raises(af.errors.ToleranceNotMet, match="more rows") as missed:
         af.compile(samples, eps=0.5 * mean, norm=2, **options)
     assert missed.value.best.certificate.bound == mean
 
@@ -229,7 +229,7 @@ def test_networks_of_data_are_not_combined_because_nothing_is_known_between_rows
         lambda: line(net),
         lambda: net.restrict([(0, 0.5), (1, 2), (150, 200)]),
     ):
-        with pytest.raises(af.InputError, match="values everywhere"):
+        with pytest.raises(af.errors.InputError, match="values everywhere"):
             combine()
 
 
@@ -249,7 +249,7 @@ def test_networks_of_data_are_not_combined_because_nothing_is_known_between_rows
     ],
 )
 def test_bad_samples_are_refused(X, y, match):
-    with pytest.raises(af.InputError, match=match):
+    with pytest.raises(af.errors.InputError, match=match):
         af.Samples(X, y)
 
 
@@ -264,11 +264,11 @@ def test_bad_requests_are_refused():
         ({"options": {"folds": 1}}, "folds must be"),
         ({"options": {"polish": "yes"}}, "polish must be"),
     ):
-        with pytest.raises(af.InputError, match=match):
+        with pytest.raises(af.errors.InputError, match=match):
             af.compile(samples, **keywords)
-    with pytest.raises(af.InputError, match="must serve"):
+    with pytest.raises(af.errors.InputError, match="must serve"):
         af.compile("x", {"x": (0, 1)}, 0.1, construction="regression")
-    with pytest.raises(af.InputError, match="a domain must be"):
+    with pytest.raises(af.errors.InputError, match="a domain must be"):
         af.compile("x", eps=0.1)
 
 
@@ -300,7 +300,7 @@ def test_the_estimator_is_what_compile_makes_and_shows_what_it_tried():
     tried = model.cv_results_
     assert tried["param_tokens"][:2].tolist() == [1, 16]
     assert sorted(tried["rank_test_rmse"]) == list(range(1, len(tried["param_tokens"]) + 1))
-    with pytest.raises(af.InputError, match="random_state"):
+    with pytest.raises(af.errors.InputError, match="random_state"):
         af.AttentionRegressor(random_state=None).fit(X, y)
 
 
@@ -309,7 +309,7 @@ def test_scikit_learn_is_needed_only_for_the_estimator():
         "import sys; sys.modules['sklearn'] = None; import attnfun as af; import numpy as np\n"
         "x = np.linspace(0, 1, 20); print(af.compile(af.Samples(x, x**2), options={'tokens': 4, 'polish': False}))\n"
         "try: af.AttentionRegressor\n"
-        "except af.MissingExtra as error: print(error)"
+        "except af.errors.MissingExtra as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "regression, 4 tokens" in done.stdout

@@ -99,9 +99,9 @@ def test_what_work_raises_is_raised_and_lost_workers_are_named(tmp_path):
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
         with pytest.raises(ZeroDivisionError):
             list(in_order(partial(divmod, 1), [1, 0], processes))
-        with pytest.raises(af.InputError, match="be able to import"):
+        with pytest.raises(af.errors.InputError, match="be able to import"):
             list(in_order(lambda number: number, [1], processes))
-        with pytest.raises(af.WorkersLost, match=r"BrokenProcessPool.*checkpoint="):
+        with pytest.raises(af.errors.WorkersLost, match=r"BrokenProcessPool.*checkpoint="):
             list(in_order(partial(dies_once, tmp_path / "flag"), range(9), processes))
 
 
@@ -118,7 +118,7 @@ def test_a_proof_goes_on_when_the_scheduler_is_lost_and_there_is_another(client,
             if step.waiting == CHUNK:
                 lost.close()
 
-        with pytest.raises(af.WorkersLost, match="checkpoint="):
+        with pytest.raises(af.errors.WorkersLost, match="checkpoint="):
             proof(executor=first.get_executor(), progress=stop, checkpoint=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     rounds = []
@@ -191,7 +191,7 @@ def test_failed_points_are_asked_again_and_named_in_the_end():
     def fails(points):
         return np.array([1 / 0 if x == 1 else abs(x) for x in points.ravel()])
 
-    with pytest.raises(af.InputError, match=r"value at every point .*at \[1.0\].*ZeroDivisionError"):
+    with pytest.raises(af.errors.InputError, match=r"value at every point .*at \[1.0\].*ZeroDivisionError"):
         af.compile(fails, (-1, 1), 0.1, lipschitz=1.0)
 
 
@@ -213,7 +213,7 @@ def test_values_on_disk_survive_a_crash_and_are_not_asked_for_twice(tmp_path):
     third = Counting()
     assert af.compile(third, **keywords).certificate.as_dict() == plain.certificate.as_dict()
     assert third.points == 3 + AGAIN
-    with pytest.raises(af.InputError, match="this very function counting"):
+    with pytest.raises(af.errors.InputError, match="this very function counting"):
         af.compile(Counting(shift=1.0), **keywords)
 
 
@@ -239,13 +239,13 @@ def test_several_recorded_values_are_sampled_again(tmp_path):
         return np.array([abs(x) + 0.1 * max(x, 0.0) for x in p.ravel()])
 
     sampled(lambda p: np.array([abs(x) for x in p.ravel()]), (tmp_path, "f"))
-    with pytest.raises(af.InputError, match="this very function changed"):
+    with pytest.raises(af.errors.InputError, match="this very function changed"):
         sampled(changed, (tmp_path, "f"))
 
 
 @pytest.mark.parametrize("name", ["", "--", 3])
 def test_a_name_in_a_cache_must_be_a_text(tmp_path, name):
-    with pytest.raises(af.InputError, match="pair of a folder and a name"):
+    with pytest.raises(af.errors.InputError, match="pair of a folder and a name"):
         af.compile(identity_function, (-1, 1), 0.2, lipschitz=1.0, cache=(tmp_path, name))
     assert list(tmp_path.iterdir()) == []
 
@@ -260,7 +260,7 @@ def test_what_cannot_be_compared_between_runs_needs_a_name(tmp_path):
     def noisy(p):
         return np.array([float(x) for x in p.ravel()]) + 0 * rng.normal()
 
-    with pytest.raises(af.InputError, match=r"noisy uses .*Generator.*cache=\(folder, \"a name\"\)"):
+    with pytest.raises(af.errors.InputError, match=r"noisy uses .*Generator.*cache=\(folder, \"a name\"\)"):
         af.compile(noisy, (-1, 1), 0.2, lipschitz=1.0, cache=tmp_path)
     assert list(tmp_path.iterdir()) == []
     assert len(sampled(noisy, (tmp_path, "noisy"))) == 40
@@ -353,7 +353,7 @@ def test_sampling_ends_at_the_time_limit_and_goes_on_in_another_run(tmp_path):
     def opaque(points):
         return np.array([abs(x) for x in points.ravel()])
 
-    with pytest.raises(af.ToleranceNotMet, match=r"within the time limit.*second run goes on"):
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"within the time limit.*second run goes on"):
         af.compile(opaque, (-1, 1), 0.001, lipschitz=1.0, cache=tmp_path, time_limit=readings(20))
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -371,7 +371,7 @@ def test_dask_arrays_are_evaluated_lazily_block_by_block(name, compiled, client)
     assert lazy.dtype == values.dtype
     assert np.array_equal(client.compute(lazy).result(), values)
     outside = net(da.from_array(points + 100.0), outside="raise")  # no error yet
-    with pytest.raises(af.InputError, match="must lie in"):
+    with pytest.raises(af.errors.InputError, match="must lie in"):
         outside.compute(scheduler="synchronous")
 
 
@@ -400,9 +400,9 @@ def test_frames_are_read_by_the_names_of_their_columns(kind, compiled):
     assert np.array_equal(vector(frame).to_numpy(), vector(points))
     if labels:
         assert list(scalar(frame).index) == list(vector(frame).index) == labels["index"]
-    with pytest.raises(af.InputError, match=r"column for each variable: x, y.*without x"):
+    with pytest.raises(af.errors.InputError, match=r"column for each variable: x, y.*without x"):
         scalar(frame[["y", "other"]])
-    with pytest.raises(af.InputError, match="real numbers"):
+    with pytest.raises(af.errors.InputError, match="real numbers"):
         scalar(frames.DataFrame({"x": ["a"], "y": [1.0]}))
 
 
@@ -422,7 +422,7 @@ def large():
     return {"cross": made("cross"), "grid": made("grid"), "float32": made("cross", "float32")}
 
 
-def doubt(net: af.Compiled) -> float:
+def doubt(net: af.types.Compiled) -> float:
     """What rounding scores of this size, sums of up to four products, can do to values that spread over 4."""
     return 4 * np.expm1(2 * 8 * np.finfo(net.network.dtype).eps * net.summary().largest_logit)
 
@@ -433,27 +433,27 @@ def test_a_bank_in_shards_gives_the_average_over_the_whole(name, large, client, 
     net.split(tmp_path, 3)
     assert len(list(tmp_path.iterdir())) == 4
     dense = reference.run(net.network, np.float64(np.float32(POINTS) if name == "float32" else POINTS)[:, None])[:, 0]
-    here, there = af.Sharded(tmp_path), af.Sharded(tmp_path, client.get_executor())
+    here, there = af.types.Sharded(tmp_path), af.types.Sharded(tmp_path, client.get_executor())
     assert np.abs(here(POINTS) - dense).max() <= doubt(net)
     assert np.array_equal(there(POINTS), here(POINTS))
     assert np.array_equal(np.concatenate(list(there.stream(np.split(POINTS, 5)))), here(POINTS))
     assert here(POINTS[0]).shape == (2,)
-    with pytest.raises(af.InputError, match="must lie in"):
+    with pytest.raises(af.errors.InputError, match="must lie in"):
         here([3.0, 0.0])
 
 
 def test_what_cannot_be_split_or_does_not_belong_together_is_refused(large, tmp_path):
-    with pytest.raises(af.InputError, match=r"banks of 4096 tokens .*shards=5"):
+    with pytest.raises(af.errors.InputError, match=r"banks of 4096 tokens .*shards=5"):
         large["cross"].split(tmp_path, 5)
-    with pytest.raises(af.FileFormatError, match="must exist"):
-        af.Sharded(tmp_path)
+    with pytest.raises(af.errors.FileFormatError, match="must exist"):
+        af.types.Sharded(tmp_path)
     for folder, name in (("one", "cross"), ("other", "grid")):
         large[name].split(tmp_path / folder, 2)
     (tmp_path / "other" / "shard-1.safetensors").rename(tmp_path / "one" / "shard-1.safetensors")
-    with pytest.raises(af.FileFormatError, match="of one network"):
-        af.Sharded(tmp_path / "one")(POINTS)
-    with pytest.raises(af.InputError, match="needs as many processes"):
-        af.Sharded(tmp_path / "one").to_torch()
+    with pytest.raises(af.errors.FileFormatError, match="of one network"):
+        af.types.Sharded(tmp_path / "one")(POINTS)
+    with pytest.raises(af.errors.InputError, match="needs as many processes"):
+        af.types.Sharded(tmp_path / "one").to_torch()
 
 
 def test_two_gloo_processes_evaluate_one_bank(large, tmp_path):
@@ -466,4 +466,4 @@ def test_two_gloo_processes_evaluate_one_bank(large, tmp_path):
     for folder, one, other in zip(folders, first, second, strict=True):
         assert np.array_equal(one, other)
         assert one.dtype == large[folder.name].network.dtype
-        assert np.abs(one - af.Sharded(folder)(POINTS)).max() <= doubt(large[folder.name])
+        assert np.abs(one - af.types.Sharded(folder)(POINTS)).max() <= doubt(large[folder.name])

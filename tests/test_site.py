@@ -39,12 +39,18 @@ def test_pages_load_nothing_from_outside(site):
     assert not re.search(r"""(?:url\(|@import)\s*["']?https?:""", styles)
 
 
+def is_error(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Exception)
+
+
 def test_the_reference_has_every_public_name(site):
     import attnfun
 
     reference = (site / "reference.html").read_text()
     public = [name for name in attnfun.__all__ if not name.startswith("__")]
-    assert [name for name in public if not re.search(rf'id="attnfun\.(?:errors\.)?{name}"', reference)] == []
+    public += [f"types.{name}" for name in attnfun.types.__all__]
+    public += [f"errors.{name}" for name, kind in vars(attnfun.errors).items() if is_error(kind)]
+    assert [name for name in public if f'id="attnfun.{name}"' not in reference] == []
 
 
 def test_every_construction_has_a_page_with_statement_construction_picture_and_rate():

@@ -28,33 +28,33 @@ FIRST = {name: case for case, name in reversed(CERTIFIED)}
 """One case of every construction, which meets every dtype and both frameworks; the others take turns."""
 
 
-def by_numpy(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_numpy(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     return net(net.domain.unflatten(rows)).reshape(len(rows), -1)
 
 
-def by_dense(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_dense(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     return dense(net.network, rows.reshape(len(rows), *net.network.shape_in)).reshape(len(rows), -1)
 
 
 @lru_cache(maxsize=1)
-def torch_module(net: af.Compiled) -> torch.nn.Module:
+def torch_module(net: af.types.Compiled) -> torch.nn.Module:
     return net.to_torch()
 
 
-def by_torch(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_torch(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     dtype = getattr(torch, net.network.dtype)
     with torch.no_grad():
         return torch_module(net)(torch.tensor(net.domain.unflatten(rows), dtype=dtype)).numpy().reshape(len(rows), -1)
 
 
 @lru_cache(maxsize=1)
-def onnx_session(net: af.Compiled) -> onnxruntime.InferenceSession:
+def onnx_session(net: af.types.Compiled) -> onnxruntime.InferenceSession:
     with TemporaryDirectory() as folder:
         net.to_onnx(Path(folder, "f.onnx"))
         return onnxruntime.InferenceSession(Path(folder, "f.onnx"), providers=["CPUExecutionProvider"])
 
 
-def by_onnx(net: af.Compiled, rows: np.ndarray) -> np.ndarray:
+def by_onnx(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     points = net.domain.unflatten(rows).astype(net.network.dtype)
     return onnx_session(net).run(["values"], {"points": points})[0].reshape(len(rows), -1)
 
@@ -111,9 +111,9 @@ def test_a_bump_between_all_samples_is_not_overlooked(construction, eps):
     text, domain = "sin(x) + 1000*max(0.00001 - abs(x - 0.3), 0)", {"x": (-1, 1)}
     try:
         net = af.compile(text, domain, eps, construction=construction, time_limit=readings(4000))
-    except af.ToleranceNotMet as missed:
+    except af.errors.ToleranceNotMet as missed:
         net = missed.best
-    assert net.certificate.status is af.Status.PROVED
+    assert net.certificate.status is af.types.Status.PROVED
     assert abs(net(0.3) - (np.sin(0.3) + 0.01)) <= net.certificate.bound
 
 
@@ -127,9 +127,9 @@ def test_random_formulas(text, seed):
     dtype = "float32" if seed % 2 else "float64"
     try:
         net = af.compile(text, domain, 0.5 * scale, dtype=dtype, time_limit=readings(1000), budget=2000)
-    except af.ToleranceNotMet as missed:
+    except af.errors.ToleranceNotMet as missed:
         net = missed.best
-    if net.certificate.status is af.Status.ESTIMATED:
+    if net.certificate.status is af.types.Status.ESTIMATED:
         return
     rows = np.vstack([sample, hostile_points(net, 50, seed)])
     error = np.abs(net(rows).astype(np.float64) - net.certificate.claim.target.values(rows)[:, 0])

@@ -150,7 +150,7 @@ def test_a_declared_density_draws_the_mesh():
     ],
 )
 def test_a_density_that_cannot_be_used_is_refused(density, words):
-    with pytest.raises(af.InputError, match=words):
+    with pytest.raises(af.errors.InputError, match=words):
         af.compile("sin(x)", {"x": (-1, 1)}, 1e-4, options={"density": density})
 
 

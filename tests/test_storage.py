@@ -49,26 +49,26 @@ def test_a_black_box_needs_its_function(compiled, tmp_path):
     box = next(case for case in CASES if case.name == "black box")
     compiled(box).save(tmp_path / "f.safetensors")
     certificate = af.load(tmp_path / "f.safetensors").certificate
-    with pytest.raises(af.InputError, match="recheck\\(target=f\\)"):
+    with pytest.raises(af.errors.InputError, match="recheck\\(target=f\\)"):
         certificate.recheck()
-    assert certificate.recheck(target=box.target).status is af.Status.ESTIMATED
+    assert certificate.recheck(target=box.target).status is af.types.Status.ESTIMATED
 
 
 def test_a_declared_black_box_is_rechecked_from_its_recorded_samples(compiled, tmp_path):
     compiled(next(case for case in CASES if case.name == "declared")).save(tmp_path / "f.safetensors")
-    assert af.load(tmp_path / "f.safetensors").certificate.recheck().status is af.Status.CONDITIONAL
+    assert af.load(tmp_path / "f.safetensors").certificate.recheck().status is af.types.Status.CONDITIONAL
 
 
 def test_truncated_and_foreign_files_are_refused(saved, tmp_path):
     data = saved.read_bytes()
     for size in (0, 7, 100, len(data) // 2, len(data) - 1):
         saved.write_bytes(data[:size])
-        with pytest.raises(af.FileFormatError, match="complete safetensors"):
+        with pytest.raises(af.errors.FileFormatError, match="complete safetensors"):
             af.load(saved)
     save_file({"a": np.ones(3)}, tmp_path / "other.safetensors")
-    with pytest.raises(af.FileFormatError, match="written by attnfun"):
+    with pytest.raises(af.errors.FileFormatError, match="written by attnfun"):
         af.load(tmp_path / "other.safetensors")
-    with pytest.raises(af.FileFormatError, match="must exist"):
+    with pytest.raises(af.errors.FileFormatError, match="must exist"):
         af.load(tmp_path / "missing.safetensors")
 
 
@@ -85,14 +85,14 @@ def rewrite(path, change):
 def test_what_to_install_is_a_version(saved):
     """The remedy is a command that users may copy."""
     rewrite(saved, lambda header: header.update(format=99, attnfun="9'; echo '"))
-    with pytest.raises(af.FileFormatError, match="must be a version") as refused:
+    with pytest.raises(af.errors.FileFormatError, match="must be a version") as refused:
         af.load(saved)
     assert "pip" not in str(refused.value)
 
 
 def test_a_newer_format_names_the_version_to_install(saved):
     rewrite(saved, lambda header: header.update(format=99, attnfun="7.5.0"))
-    with pytest.raises(af.FileFormatError, match=r"attnfun>=7\.5\.0"):
+    with pytest.raises(af.errors.FileFormatError, match=r"attnfun>=7\.5\.0"):
         af.load(saved)
 
 
@@ -111,16 +111,16 @@ def test_a_newer_format_names_the_version_to_install(saved):
 )
 def test_damaged_descriptions_are_refused(saved, change):
     rewrite(saved, change)
-    with pytest.raises(af.AttnfunError):
+    with pytest.raises(af.errors.AttnfunError):
         af.load(saved)
 
 
 def test_nothing_is_half_written(compiled, tmp_path):
     net = compiled(CASES[0])
-    with pytest.raises(af.FileFormatError, match="writable"):
+    with pytest.raises(af.errors.FileFormatError, match="writable"):
         net.save(tmp_path / "no" / "such" / "folder" / "f.safetensors")
     (tmp_path / "taken").mkdir()
-    with pytest.raises(af.FileFormatError, match="taken must be the name of a file"):
+    with pytest.raises(af.errors.FileFormatError, match="taken must be the name of a file"):
         net.save(tmp_path / "taken")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["taken"]
 

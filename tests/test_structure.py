@@ -161,7 +161,7 @@ def test_a_tampered_file_is_not_proved_again(tmp_path):
     tensors = load_file(tmp_path / "f.safetensors")
     tensors["layers.0.right"][0, 0, 0] *= 1 + 1e-5
     save_file(tensors, tmp_path / "f.safetensors", metadata)
-    with pytest.raises(af.ProofFailed):
+    with pytest.raises(af.errors.ProofFailed):
         af.load(tmp_path / "f.safetensors").certificate.recheck()
 
 

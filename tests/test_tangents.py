@@ -19,7 +19,7 @@ CONVEX = [
 OTHERS = [("sin(3*x)", {"x": (-1, 1)}, 0.02), ("sin(3*x)*y", SQUARE, 0.2), ("x*y", SQUARE, 0.05)]
 
 
-def plane_count(net: af.Compiled) -> int:
+def plane_count(net: af.types.Compiled) -> int:
     return int(net.summary().figures["planes"])
 
 
@@ -48,17 +48,17 @@ def test_a_size_instead_of_a_tolerance():
     ]
     assert bounds[0] / bounds[1] > 3
     assert bounds[1] / bounds[2] > 3
-    with pytest.raises(af.InputError, match="without eps"):
+    with pytest.raises(af.errors.InputError, match="without eps"):
         af.compile("exp(x)", {"x": (-1, 1)}, construction="max-affine")
 
 
 def test_where_there_are_no_tangents():
     for text in ("abs(x)", "sqrt(x + 1)", "where(x < 0.25, x, x**2)"):
-        with pytest.raises(af.InputError, match="second derivatives"):
+        with pytest.raises(af.errors.InputError, match="second derivatives"):
             af.compile(text, {"x": (-1, 1)}, 0.1, norm=1, construction="max-affine")
-    with pytest.raises(af.InputError, match="must serve"):
+    with pytest.raises(af.errors.InputError, match="must serve"):
         af.compile("[x, x**2]", {"x": (-1, 1)}, 0.1, construction="max-affine")
-    with pytest.raises(af.ToleranceNotMet, match="planes"):
+    with pytest.raises(af.errors.ToleranceNotMet, match="planes"):
         af.compile("sin(3*x)*y", SQUARE, 1e-4, construction="max-affine")
 
 

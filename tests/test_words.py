@@ -27,7 +27,7 @@ class Thing:
 
 
 @pytest.fixture(scope="module")
-def net() -> af.Compiled:
+def net() -> af.types.Compiled:
     return af.compile("x**2", {"x": (0, 1)}, 0.1, construction="grid")
 
 

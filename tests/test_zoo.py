@@ -139,11 +139,11 @@ def test_heads_are_those_that_make_the_register(circuit):
 
 def test_settings_that_the_network_knows_nothing_about_are_refused(circuit):
     rows = circuit.sample(4, RNG(4))
-    with pytest.raises(af.InputError, match=r"argument of 'unit 2' stays in.*nearby"):
+    with pytest.raises(af.errors.InputError, match=r"argument of 'unit 2' stays in.*nearby"):
         circuit.truth.intervene("exp(-x**2)", 50.0, rows)
-    with pytest.raises(af.InputError, match=r"must be one of 'x', 'y'.*got 'nothing'"):
+    with pytest.raises(af.errors.InputError, match=r"must be one of 'x', 'y'.*got 'nothing'"):
         circuit.truth.intervene("nothing", 0.0, rows)
-    with pytest.raises(af.InputError, match="only registers that heads compute can be set in the stream"):
+    with pytest.raises(af.errors.InputError, match="only registers that heads compute can be set in the stream"):
         circuit.patched("x", 0.0, rows)
     moved = np.column_stack([np.full(4, 0.5), rows[:, 1]])
     assert np.allclose(circuit.truth.intervene("x", 0.5, rows), circuit.exact(moved))
@@ -235,11 +235,13 @@ def test_noise_uses_the_room_that_the_bound_leaves(circuit):
 
 
 def test_unknown_disguises_are_refused(circuit):
-    with pytest.raises(af.InputError, match="disguises must be one of split, scale, permute, rotate, noise; got 'hat'"):
+    with pytest.raises(
+        af.errors.InputError, match="disguises must be one of split, scale, permute, rotate, noise; got 'hat'"
+    ):
         af.zoo.disguise(circuit, ["rotate", "hat"])
     assert af.zoo.disguise(circuit, []) is circuit
     single = af.zoo.specimen(af.compile("sin(x)", {"x": (-1, 1)}, 0.01, dtype="float32"))
-    with pytest.raises(af.InputError, match="measured in float64; got float32"):
+    with pytest.raises(af.errors.InputError, match="measured in float64; got float32"):
         af.zoo.disguise(single, ["rotate"])
 
 
@@ -272,7 +274,7 @@ def test_a_folder_holds_what_its_manifest_says(written, tmp_path):
     (copy / "sine" / "truth.json").unlink()
     (copy / "more.txt").write_text("more")
     wrong = "sine/truth.json is missing; more.txt is not in the manifest; gate/model.weights.safetensors has changed"
-    with pytest.raises(af.FileFormatError, match=wrong):
+    with pytest.raises(af.errors.FileFormatError, match=wrong):
         folder.check(copy)
 
 
@@ -287,16 +289,16 @@ def test_equal_seeds_write_equal_files(written, tmp_path):
 
 
 def test_folders_and_names_that_cannot_be_used_are_refused(written, tmp_path):
-    with pytest.raises(af.InputError, match=r"new or empty folder; got .*Name another one"):
+    with pytest.raises(af.errors.InputError, match=r"new or empty folder; got .*Name another one"):
         folder.write(written, quick=True)
-    with pytest.raises(af.InputError, match=r"models of the zoo are sine,.*got 'unicorn'"):
+    with pytest.raises(af.errors.InputError, match=r"models of the zoo are sine,.*got 'unicorn'"):
         folder.write(tmp_path / "new", names=["unicorn"])
-    with pytest.raises(af.InputError, match="disguises must be one of"):
+    with pytest.raises(af.errors.InputError, match="disguises must be one of"):
         folder.write(tmp_path / "new", names=["product"], disguises=["hat"])
-    with pytest.raises(af.FileFormatError, match="written by attnfun zoo"):
+    with pytest.raises(af.errors.FileFormatError, match="written by attnfun zoo"):
         folder.check(tmp_path)
     (tmp_path / "manifest.json").write_text(json.dumps({"format": 1, "models": {}, "sha256": {"../x": "0"}}))
-    with pytest.raises(af.FileFormatError, match="inside its folder"):
+    with pytest.raises(af.errors.FileFormatError, match="inside its folder"):
         folder.check(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]  # nothing half-written
 
@@ -389,15 +391,15 @@ def test_the_measures_are_what_they_say(written):
     ],
 )
 def test_claims_that_cannot_be_read_are_refused(written, claims, reason):
-    with pytest.raises(af.InputError, match=reason):
+    with pytest.raises(af.errors.InputError, match=reason):
         scoring.score(written, claims)
 
 
 def test_the_command_refuses_what_it_does_not_understand(written, tmp_path):
     for arguments in (("score", written), (written, "more")):
-        assert isinstance(attnfun(*arguments).exception, af.InputError)
+        assert isinstance(attnfun(*arguments).exception, af.errors.InputError)
     (tmp_path / "claims.json").write_text("[]")
-    assert isinstance(attnfun("score", written, tmp_path / "claims.json").exception, af.FileFormatError)
+    assert isinstance(attnfun("score", written, tmp_path / "claims.json").exception, af.errors.FileFormatError)
 
 
 def test_baselines_make_claims_that_are_better_than_chance(circuit):
@@ -423,14 +425,14 @@ def test_a_specimen_prints_on_one_line_and_takes_lists(circuit):
     assert np.array_equal(model.run(points), model.run(array))
     assert np.array_equal(model.streams(points)[-1], model.streams(array)[-1])
     assert np.array_equal(model.truth.intervene("output", 0.5, points), [0.5, 0.5])
-    with pytest.raises(af.InputError, match=r"points must have the shape \(B, D\)"):
+    with pytest.raises(af.errors.InputError, match=r"points must have the shape \(B, D\)"):
         model.run([0.25, 0.5, 0.75])
 
 
 def test_an_output_is_found_by_its_formula(circuit):
     model = circuit
     assert model.truth.program.find("exp(-x**2)*y+max(x, y)").name == "output"
-    with pytest.raises(af.InputError, match="Did you mean 'output'"):
+    with pytest.raises(af.errors.InputError, match="Did you mean 'output'"):
         model.truth.program.find("ouput")
 
 
@@ -442,7 +444,7 @@ def test_points_of_the_tasks_have_the_shape_that_the_model_takes(tmp_path):
     assert points.shape[1:] == (3, 2)
     assert Answers.read(tmp_path / "zoo" / "clips").points.shape == (len(points), 6)
     for empty in ({}, {"clips": {}}, {"clips": {"heads": {}}}):
-        with pytest.raises(af.InputError, match="claims"):
+        with pytest.raises(af.errors.InputError, match="claims"):
             scoring.score(tmp_path / "zoo", empty)
-    with pytest.raises(af.InputError, match="names one at least"):
+    with pytest.raises(af.errors.InputError, match="names one at least"):
         scoring.score(tmp_path / "zoo", {"clips": {"heads": {"output[0]": {}}}})

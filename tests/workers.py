@@ -50,7 +50,7 @@ def gloo_process(rank: int, folders: list[Path], meeting: str) -> list[np.ndarra
 
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
-    modules = [af.Sharded(folder).to_torch() for folder in folders]
+    modules = [af.types.Sharded(folder).to_torch() for folder in folders]
     values = [module(torch.tensor(POINTS)).numpy() for module in modules]
     torch.distributed.destroy_process_group()
     return values

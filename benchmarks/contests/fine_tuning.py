@@ -88,7 +88,7 @@ class FineTuning(Contest):
 
 
 @lru_cache(maxsize=len(CONSTRUCTIONS))
-def network(construction: str) -> af.Compiled:
+def network(construction: str) -> af.types.Compiled:
     """The function that is compiled, in float32."""
     box, eps = {"x": (-1, 1), "y": (-1, 1)}, CONSTRUCTIONS[construction]
     return af.compile("sin(3*x)*y", box, eps, dtype="float32", construction=construction)

@@ -126,7 +126,7 @@ def compiled(study: Study, quick: bool) -> Iterator[Point]:
                 time_limit=QUICK_SECONDS if quick else SECONDS,
                 proof=False,
             )
-        except af.ToleranceNotMet:
+        except af.errors.ToleranceNotMet:
             return
         network = net.network
         counts = {"tokens": network.tokens, "heads": network.heads, "depth": len(network.attention)}

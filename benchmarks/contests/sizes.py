@@ -23,7 +23,7 @@ class Row:
     """One tolerance: our network, and the sizes that others take (None: too many)."""
 
     eps: float
-    net: af.Compiled
+    net: af.types.Compiled
     chebyshev: int | None
     spline: int | None
     rational: int
@@ -42,7 +42,7 @@ def reached(formula: str, domain: Domain, tolerances: Iterable[float], limit: fl
     for eps in tolerances:
         try:
             net = af.compile(formula, domain, eps, construction="spectral", time_limit=limit)
-        except af.ToleranceNotMet:
+        except af.errors.ToleranceNotMet:
             break
         sizes = peers.chebyshev(function, eps), peers.spline(function, eps), peers.rational(function, eps)
         rows.append(Row(eps, net, *sizes))

@@ -8,55 +8,29 @@ True
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from ._version import __version__
 
 if TYPE_CHECKING:
     from . import errors, incontext, types, zoo
-    from .compiled import Compiled, load
+    from .compiled import load
     from .compiler import compile
     from .domains import Box, Points, Region
-    from .errors import (
-        AttnfunError,
-        FileFormatError,
-        InputError,
-        MissingExtra,
-        ProofFailed,
-        SoundnessError,
-        ToleranceNotMet,
-        WorkersLost,
-    )
     from .given import certify, compare, ranges
-    from .initialise import Placement, init_
-    from .pieces.partition import Partition, partition
-    from .proofs import Certificate, Progress
+    from .initialise import init_
+    from .pieces.partition import partition
     from .regressor import AttentionRegressor
-    from .sharding import Sharded
-    from .targets import MaxAffine, Samples, Status, TruncatedLinear
+    from .targets import MaxAffine, Samples, TruncatedLinear
 
 __all__ = [
     "AttentionRegressor",
-    "AttnfunError",
     "Box",
-    "Certificate",
-    "Compiled",
-    "FileFormatError",
-    "InputError",
     "MaxAffine",
-    "MissingExtra",
-    "Partition",
-    "Placement",
     "Points",
-    "Progress",
-    "ProofFailed",
     "Region",
     "Samples",
-    "Sharded",
-    "SoundnessError",
-    "Status",
-    "ToleranceNotMet",
     "TruncatedLinear",
-    "WorkersLost",
     "__version__",
     "certify",
     "compare",
@@ -72,8 +46,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "proofs": ("Certificate", "Progress"),
-    "compiled": ("Compiled", "load"),
+    "compiled": ("load",),
+    "compiler": ("compile",),
+    "domains": ("Box", "Points", "Region"),
+    "given": ("certify", "compare", "ranges"),
+    "initialise": ("init_",),
+    "pieces.partition": ("partition",),
+    "regressor": ("AttentionRegressor",),
+    "targets": ("MaxAffine", "Samples", "TruncatedLinear"),
+}
+_MODULES = ("errors", "incontext", "types", "zoo")
+_MOVED = {
     "errors": (
         "AttnfunError",
         "FileFormatError",
@@ -84,25 +67,23 @@ _HOMES = {
         "ToleranceNotMet",
         "WorkersLost",
     ),
-    "given": ("certify", "compare", "ranges"),
-    "initialise": ("Placement", "init_"),
-    "pieces.partition": ("Partition", "partition"),
-    "compiler": ("compile",),
-    "regressor": ("AttentionRegressor",),
-    "sharding": ("Sharded",),
-    "targets": ("MaxAffine", "Samples", "Status", "TruncatedLinear"),
-    "domains": ("Box", "Points", "Region"),
+    "types": ("Certificate", "Compiled", "Partition", "Placement", "Progress", "Sharded", "Status"),
 }
+"""Names that stood here before version 0.1: they are found for one version, with a warning."""
 
 
 def __getattr__(name: str) -> Any:
     """Names are imported when they are first used: `import attnfun` takes no time, some need scikit-learn."""
-    if name in ("errors", "incontext", "types", "zoo"):
+    if name in _MODULES:
         return import_module(f".{name}", __name__)
     for home, names in _HOMES.items():
         if name in names:
             globals()[name] = value = getattr(import_module(f".{home}", __name__), name)
             return value
+    for home, names in _MOVED.items():
+        if name in names:
+            warn(f"attnfun.{name} is attnfun.{home}.{name} now", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(f".{home}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

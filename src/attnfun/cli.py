@@ -414,7 +414,9 @@ def zoo(
         _print(as_dicts if as_json else scoring.table(scores))
         return
     if len(words) != 1:
-        raise af.InputError("a folder, or: score, a folder and a file of claims, must be named", got=" ".join(words))
+        raise af.errors.InputError(
+            "a folder, or: score, a folder and a file of claims, must be named", got=" ".join(words)
+        )
     path = Path(words[0])
     if check:
         count = folder.check(path)
@@ -449,7 +451,7 @@ def lab(
     launch(port, Limits(seconds=seconds, memory=int(gigabytes * 2**30)), show=show)
 
 
-def _report(net: af.Compiled, as_json: bool) -> None:
+def _report(net: af.types.Compiled, as_json: bool) -> None:
     if as_json:
         _print({"summary": net.summary().as_dict(), "certificate": net.certificate.as_dict()})
     else:
@@ -470,7 +472,9 @@ def _read_options(parts: Iterable[str]) -> dict[str, Any]:
     for part in parts:
         name, equals, value = part.partition("=")
         if not (name and equals and value) or name in options:
-            raise af.InputError("each --option must be one name and its value", got=part, remedy="Write tokens=500.")
+            raise af.errors.InputError(
+                "each --option must be one name and its value", got=part, remedy="Write tokens=500."
+            )
         options[name] = _number(value)
     return options
 
@@ -490,12 +494,12 @@ def _read_conditions(parts: Iterable[str]) -> dict[Any, Any]:
             else:
                 raise ValueError
         except ValueError:
-            raise af.InputError(
+            raise af.errors.InputError(
                 "each condition must be an interval of an output or a margin between two", got=part,
                 remedy="Write y0=-1:1, y0=:1 or y0>y1+0.1.",
             ) from None  # fmt: skip
         if key in conditions:
-            raise af.InputError("each output, or pair of outputs, may have one condition", got=part)
+            raise af.errors.InputError("each output, or pair of outputs, may have one condition", got=part)
         conditions[key] = value
     return conditions
 
@@ -511,7 +515,7 @@ def _number(words: str) -> int | float | str:
     return words
 
 
-def _read_points(net: af.Compiled, points: list[str] | None, table: Path | None) -> Any:
+def _read_points(net: af.types.Compiled, points: list[str] | None, table: Path | None) -> Any:
     """Rows (B, D) from arguments, a CSV file with a header, or standard input."""
     axes = net.domain.axes
     if table is not None:
@@ -520,10 +524,12 @@ def _read_points(net: af.Compiled, points: list[str] | None, table: Path | None)
                 reader = csv.DictReader(file)
                 missing = set(axes) - set(reader.fieldnames or ())
                 if missing:
-                    raise af.InputError(f"{table} needs a column for each of {', '.join(axes)}", got=reader.fieldnames)
+                    raise af.errors.InputError(
+                        f"{table} needs a column for each of {', '.join(axes)}", got=reader.fieldnames
+                    )
                 lines = [",".join(row[name] or "" for name in axes) for row in reader]
         except OSError as reason:
-            raise af.InputError(f"{table} must be readable", got=str(reason)) from None
+            raise af.errors.InputError(f"{table} must be readable", got=str(reason)) from None
     else:
         lines = points if points else [line for line in sys.stdin if line.strip()]
     rows = [_read_point(line, len(axes)) for line in lines]
@@ -536,7 +542,7 @@ def _read_point(line: str, size: int) -> list[float]:
     except ValueError:
         numbers = []
     if len(numbers) != size:
-        raise af.InputError(f"a point needs {size} numbers separated by commas", got=repr(line.strip()))
+        raise af.errors.InputError(f"a point needs {size} numbers separated by commas", got=repr(line.strip()))
     return numbers
 
 
@@ -576,7 +582,7 @@ def main(arguments: list[str] | None = None, leave: Callable[[int], NoReturn] = 
     """Run the command line; errors become one line on standard error and an exit code."""
     try:
         app(arguments, standalone_mode=True)
-    except (af.ToleranceNotMet, af.ProofFailed, af.SoundnessError) as error:
+    except (af.errors.ToleranceNotMet, af.errors.ProofFailed, af.errors.SoundnessError) as error:
         notes.print(f"error: {_message(error)}", style="red", markup=False, highlight=False)
         leave(NOT_REACHED)
     except AttnfunError as error:

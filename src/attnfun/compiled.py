@@ -223,7 +223,7 @@ class Compiled(Algebra, Calculus):
         return in_order(self._evaluation(outside), batches, executor)
 
     def split(self, folder: str | os.PathLike[str], shards: int) -> None:
-        """Write the network with its large banks split into shards, for `af.Sharded`: no process holds them all."""
+        """Write the network, its large banks in shards, for `af.types.Sharded`; no process holds them all."""
         from .sharding import write
 
         write(self._evaluation(None), Path(folder), shards)

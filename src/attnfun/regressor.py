@@ -47,8 +47,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     network_
-        The `af.Compiled` network, which takes raw rows; to save, export or look at. Its axes bear the names of a data
-        frame's columns.
+        The compiled network (`af.types.Compiled`), which takes raw rows; to save, export or look at. Its axes bear the
+        names of a data frame's columns.
     cv_results_
         Dict of arrays, one entry for each recipe tried: `param_tokens`, `param_polish`, `mean_test_rmse`,
         `std_test_rmse`, `rank_test_rmse`.

@@ -1,4 +1,4 @@
-"""Types of what calls return or tell: for annotations and `isinstance`, not to be made by hand.
+"""Types of what calls return or tell, for annotations and `isinstance`. Only `Sharded` is made by hand, from a folder.
 
 >>> import attnfun as af
 >>> net = af.compile("x", domain={"x": (0, 1)}, eps=0.1)

@@ -96,13 +96,13 @@ def _compiled(
         note = ""
         try:
             net = af.compile(target, domain, eps, relative=True, time_limit=CLOCK * seconds / len(tolerances))
-        except af.ToleranceNotMet as miss:
+        except af.errors.ToleranceNotMet as miss:
             net, note = miss.best, "closest" if miss.best else ""
         if net is not None:
             yield _ours(problem, net, note)
 
 
-def _ours(problem: Problem, net: af.Compiled, note: str = "") -> Offer:
+def _ours(problem: Problem, net: af.types.Compiled, note: str = "") -> Offer:
     """A network, its certificate and its resources; it is called as its users call it."""
     proof, network = net.certificate, net.network
     fit = Fit(lambda rows: net(problem.places(rows)) / problem.scale, network.parameters)

@@ -107,7 +107,7 @@ def falling(rows: list[Row]) -> list[Row]:
     return kept
 
 
-def measured(net: af.Compiled, count: int, norm: float = inf) -> float:
+def measured(net: af.types.Compiled, count: int, norm: float = inf) -> float:
     """The error at so many points: the largest, also by a search, or in L_p by a midpoint rule."""
     rows = net.domain.sample(count, np.random.default_rng(1)) if norm == inf else lattice(net.domain, count)
     values = net(net.domain.unflatten(rows)).reshape(len(rows), -1)

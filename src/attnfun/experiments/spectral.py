@@ -54,25 +54,25 @@ class Spectral(Experiment):
         return Result(text, pictures, tuple(tables))
 
 
-def reached(formula: str, tolerances: Iterable[float], limit: float) -> dict[float, af.Compiled]:
+def reached(formula: str, tolerances: Iterable[float], limit: float) -> dict[float, af.types.Compiled]:
     """Networks at falling tolerances, up to the first that is not proved within the limit (seconds)."""
-    nets: dict[float, af.Compiled] = {}
+    nets: dict[float, af.types.Compiled] = {}
     for eps in tolerances:
         try:
             nets[eps] = af.compile(formula, LINE, eps, construction="spectral", time_limit=limit)
-        except af.ToleranceNotMet:
+        except af.errors.ToleranceNotMet:
             break
     return nets
 
 
-def _panel(title: str, nets: dict[float, af.Compiled]) -> Panel:
+def _panel(title: str, nets: dict[float, af.types.Compiled]) -> Panel:
     """Tokens against eps."""
     eps, sizes = list(nets), [net.network.tokens for net in nets.values()]
     grid = Curve("grid of the paper (its bound)", eps, [net.paper_tokens for net in nets.values()], ":", GREY)
     return Panel(title, "eps", "tokens", (grid, Curve("spectral attention, proved", eps, sizes, "o-", BLUE)))
 
 
-def _table(formula: str, nets: dict[float, af.Compiled], number: int) -> Table:
+def _table(formula: str, nets: dict[float, af.types.Compiled], number: int) -> Table:
     rows = ((f"{eps:g}", net.network.tokens, net.certificate.bound, net.paper_tokens) for eps, net in nets.items())
     return Table(f"function-{number + 1}", f"`{formula}`", COLUMNS, tuple(rows))
 

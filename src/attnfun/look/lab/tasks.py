@@ -35,7 +35,7 @@ def compiled(folder: str, formula: str, domain: str, eps: float, budget: int, **
     try:
         net.to_onnx(place / "network.onnx")
         files.append(str(place / "network.onnx"))
-    except af.MissingExtra:
+    except af.errors.MissingExtra:
         pass  # one file less
     return {
         "headline": net.certificate.headline,
@@ -107,7 +107,7 @@ TASKS = {"compiled": compiled, "warmed": warmed, "ridge": ridge}
 
 
 @lru_cache(maxsize=8)
-def _head(formula: str, domain: str, tokens: int, time_limit: float) -> af.Compiled:
+def _head(formula: str, domain: str, tokens: int, time_limit: float) -> af.types.Compiled:
     """The paper's head with this many tokens, at temperature 1."""
     return af.compile(
         formula,
@@ -119,11 +119,11 @@ def _head(formula: str, domain: str, tokens: int, time_limit: float) -> af.Compi
     )
 
 
-def _at(net: af.Compiled, temperature: float) -> af.Compiled:
+def _at(net: af.types.Compiled, temperature: float) -> af.types.Compiled:
     return replace(net, network=at_temperature(net.network, temperature))
 
 
-def _error(net: af.Compiled, temperature: float) -> float:
+def _error(net: af.types.Compiled, temperature: float) -> float:
     """The largest error at points of a line, of a plane, or at random ones."""
     window: Window = look(_at(net, temperature))
     size = window.domain.size
