@@ -28,7 +28,7 @@ from .resources.deadline import TIME_LIMIT, Deadline
 from .resources.memory import Memory
 from .resources.progress import with_progress
 from .runtime.kernels import allowance_for
-from .targets import Cache, Sampling, Target, Unanswerable, as_target
+from .targets import Cache, Sampling, Status, Target, Unanswerable, as_target
 from .targets.defects import jumps, refuse_defects
 from .targets.evaluations import parts_of
 
@@ -265,10 +265,13 @@ class Request:
             self.seed,
             self.effort.deadline,
             self.effort.memory,
+            self.proof,
         )
 
     def fitted(self, target: Target) -> Request:
-        """Make a relative tolerance absolute."""
+        """Make a relative tolerance absolute; of what is estimated nothing is proved."""
+        if target.status is Status.ESTIMATED and self.proof:
+            return replace(self, proof=False).fitted(target)
         if self.eps is None or not self.relative:
             return self
         largest = target.largest_value(self.seed)

@@ -5,6 +5,11 @@ forecast, quick and on the low side, when its turn comes. The cheapest forecast 
 it behind others; the cheapest plan is built and certified. Where the certificate misses, the construction aims closer,
 is planned again and goes back into the queue. So the first network that meets the tolerance is the cheapest of all that
 were worth planning. Nothing depends on the clock but giving up.
+
+Cheap means few tokens, and a proof that ends. A sum in three variables may have two networks, one of which is proved
+head by head in one variable, the other on boxes in all three. So tokens count `√(work / FREE)` fold where the proof is
+expected to take more than FREE work: a network a third the size may take a proof nine times as long, no more. The
+summary says where that decided, either way.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from .constructions import Construction, Plan, PlanRequest
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
 
 SHARE = 0.7
 """The part of the time left that a proof gets while another construction waits."""
+FREE = 2e6
+"""Work of a proof (`constructions/base.py`) that does not count: about a second's."""
+LONGER = 3.0
+"""Proofs that take so many times as much work are worth a remark."""
 CHOSEN = "chosen"
 """The verdict on the construction that was taken."""
 
@@ -53,6 +63,8 @@ class Attempt:
     depth: int
     further: Callable[[], Attempt]
     """The next of these stages; a plan is the last."""
+    work: float | None = None
+    """Of the proof, where something is known about it and there is to be one."""
     forecast: bool = True
     """Do the tokens come from a forecast or a plan?"""
     plan: Plan | None = None
@@ -65,8 +77,14 @@ class Attempt:
 
         def forecast() -> Attempt:
             found = theorem.forecast(target, request)
+            work = found.work if request.proof else None
             return cls(
-                theorem, request.aim, found.tokens, found.depth, lambda: cls.with_plan(theorem, request, found.plan())
+                theorem,
+                request.aim,
+                found.tokens,
+                found.depth,
+                lambda: cls.with_plan(theorem, request, found.plan()),
+                work,
             )
 
         return cls(theorem, request.aim, theorem.least, 1, forecast, forecast=False)
@@ -77,7 +95,8 @@ class Attempt:
     ) -> Attempt:
         """Ready to be built."""
         again = partial(cls.with_plan, theorem, request, plan, last)
-        return cls(theorem, request.aim, plan.tokens, plan.depth, again, plan=plan, last=last)
+        work = plan.work if request.proof else None
+        return cls(theorem, request.aim, plan.tokens, plan.depth, again, work, plan=plan, last=last)
 
     @property
     def settled(self) -> Plan:
@@ -86,11 +105,16 @@ class Attempt:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Plans that promise the tolerance come first, by tokens, then by layers; sizes asked for go by their error."""
+        """Plans that promise the tolerance come first, by cost, then by layers; sizes asked for go by their error."""
         if self.aim is None:
             return (0.0 if self.plan is None else self.plan.promised,)
         unpromised = self.plan is not None and self.plan.promised > self.aim
-        return unpromised, self.tokens, self.depth
+        return unpromised, self.cost, self.depth
+
+    @property
+    def cost(self) -> float:
+        """Tokens, more where their proof takes long."""
+        return self.tokens * max(1.0, sqrt((self.work or 0.0) / FREE))
 
     def described(self, verdict: str) -> Alternative:
         """For the summary."""
@@ -151,7 +175,15 @@ class Queue:
 def _verdict(attempt: Attempt, chosen: Attempt) -> str:
     if not attempt.forecast:
         return f"not forecast, takes {attempt.tokens} tokens or more"
-    return "more tokens" if attempt.rank > chosen.rank else "no better"
+    size = "more tokens" if attempt.tokens > chosen.tokens else "fewer tokens" if attempt.tokens < chosen.tokens else ""
+    if attempt.work is None or chosen.work is None:
+        return size or "no better"
+    longer = attempt.work / max(chosen.work, 1.0)
+    if attempt.work > FREE and longer > LONGER:
+        return ", ".join(filter(None, [size, f"a proof of about {longer:.2g} times the work"]))
+    if chosen.work > FREE and longer < 1 / LONGER:
+        return ", ".join(filter(None, [size, f"a proof of about 1/{1 / longer:.2g} of the work"]))
+    return size or "no better"
 
 
 def _reason(miss: ToleranceNotMet | ProofFailed) -> str:

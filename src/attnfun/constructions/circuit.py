@@ -34,7 +34,7 @@ from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..readers import NetworkFunction
 from ..resources.deadline import Deadline
 from ..targets import Target, Unanswerable
-from .base import Construction, Forecast, Plan, PlanRequest
+from .base import Construction, Forecast, Plan, PlanRequest, proof_work
 from .heads import DEAD
 from .sharpness import RECTIFIER
 
@@ -61,7 +61,12 @@ class Heads:
     @property
     def tokens(self) -> int:
         """Memory tokens over heads and layers."""
-        return _total(self.circuit, {number: bank.tokens.size for number, bank in self.banks.items()})
+        return _total(self.circuit, self.sizes)
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """Tokens of the banks, by unit."""
+        return {number: bank.tokens.size for number, bank in self.banks.items()}
 
 
 class CircuitConstruction(Construction):
@@ -90,7 +95,9 @@ class CircuitConstruction(Construction):
         if request.aim is None:
             return super().forecast(target, request)
         sizing = _Sizing.of(target.circuit(), request.aim, request)
-        return Forecast(sizing.outlook(), len(levels(sizing.circuit)), lambda: self._plan(sizing))
+        sizes = sizing.outlook()
+        tokens, work = _total(sizing.circuit, sizes), sizing.work(sizes)
+        return Forecast(tokens, len(levels(sizing.circuit)), lambda: self._plan(sizing), work)
 
     def plan(self, target: Target, request: PlanRequest) -> Plan:
         """Equal shares of the tolerance for all heads."""
@@ -106,7 +113,14 @@ class CircuitConstruction(Construction):
         steps, atoms = levels(circuit), circuit.inputs + len(circuit.units)
         numbers = float(sum(WEIGHTS * len(step) * (2 * len(step) + atoms) for step in steps))
         return Plan(
-            heads.tokens, sum(errors), heads, depth=len(steps), figures=figures, limit=budget.least, numbers=numbers
+            heads.tokens,
+            sum(errors),
+            heads,
+            depth=len(steps),
+            figures=figures,
+            limit=budget.least,
+            numbers=numbers,
+            work=sizing.work(heads.sizes),
         )
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
@@ -152,13 +166,18 @@ class _Sizing:
                 searches |= dict.fromkeys(members, search)
         return cls(circuit, budget, dtype, deadline, searches, sharpness)
 
-    def outlook(self) -> int:
-        """Tokens that will do at the least."""
+    def outlook(self) -> dict[int, int]:
+        """Tokens that will do at the least, by unit."""
         sizes = {}
         for number, search in self.searches.items():
             self.deadline.check("planning a circuit")
             sizes[number] = search.outlook(MOST)
-        return _total(self.circuit, sizes)
+        return sizes
+
+    def work(self, sizes: dict[int, int]) -> float:
+        """Of a proof: units with one bank are proved once, in one variable."""
+        each = {id(search): sizes[number] for number, search in self.searches.items()}
+        return sum(proof_work(size, size, 1) for size in each.values())
 
     def heads(self) -> Heads:
         """The banks, searched for."""

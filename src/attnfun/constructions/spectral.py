@@ -46,7 +46,7 @@ from ..pieces.tokens import Tokens
 from ..targets import Status, Target, Unanswerable
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
-from .base import Construction, Forecast, Plan, PlanRequest
+from .base import Construction, Forecast, Plan, PlanRequest, proof_work
 from .heads import Corner, Head, assembled
 from .sharpness import RECTIFIER
 
@@ -102,6 +102,11 @@ class Summand:
         return self.slices.size if self.slices else prod(axis.size for axis in self.axes)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens along each coordinate."""
+        return tuple(axis.size for axis in self.axes) if self.part.rank > 1 else (self.size,)
+
+    @property
     def heads(self) -> int:
         """Number of heads."""
         if self.chain:
@@ -140,7 +145,9 @@ class SpectralConstruction(Construction):
     def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """What potentials need without polish, less what polish is known to save."""
         planner = _Planner(target, request)
-        return Forecast(planner.outlook(), planner.depth, lambda: self._plan(planner))
+        sizes = planner.outlook()
+        tokens = len(sizes) * max(prod(size) for size in sizes)
+        return Forecast(tokens, planner.depth, lambda: self._plan(planner), planner.work(sizes))
 
     def plan(self, target: Target, request: PlanRequest) -> Plan:
         """The fewest tokens per axis that follow random lines to within a share of the aim."""
@@ -151,7 +158,8 @@ class SpectralConstruction(Construction):
         heads = sum(summand.heads for summand in summands)
         tokens = heads * max(summand.size // summand.heads for summand in summands)
         limit = max(summand.chain.limit if summand.chain else 0.0 for summand in summands)
-        return Plan(tokens, sum(errors), summands, depth=planner.depth, limit=limit)
+        work = planner.work([summand.sizes for summand in summands])
+        return Plan(tokens, sum(errors), summands, depth=planner.depth, limit=limit, work=work)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Solve for the values and put the heads together."""
@@ -205,14 +213,25 @@ class _Planner:
         """Attention layers: corners take one of their own."""
         return 1 + any(piece.start or piece.end for piece, _ in self.searches)
 
-    def outlook(self) -> int:
-        """Tokens that will do at the least."""
+    def outlook(self) -> list[tuple[int, ...]]:
+        """Tokens along each coordinate of each piece that will do at the least."""
         if self.tokens is not None:
-            return self.tokens
-        return len(self.searches) * max(
-            piece.long.tokens if piece.long else prod(search.outlook(LARGEST) for search in found)
+            return [(self.tokens,)]
+        return [
+            (piece.long.tokens,) if piece.long else tuple(search.outlook(LARGEST) for search in found)
             for piece, found in self.searches
-        )
+        ]
+
+    def work(self, sizes: list[tuple[int, ...]]) -> float | None:
+        """Of a proof, which cuts the domain along all axes that a piece reads, with the tokens of all pieces."""
+        if self.tokens is not None:
+            return None
+        along = np.ones(self.target.domain.size)  # tokens along each axis of the domain
+        for (piece, _), own in zip(self.searches, sizes, strict=True):
+            for direction, tokens in zip(piece.part.project, own, strict=True):
+                read = direction != 0
+                along[read] = np.maximum(along[read], tokens)
+        return proof_work(sum(map(prod, sizes)), float(along.prod()), along.size)
 
     def summands(self) -> Iterator[tuple[Summand, float]]:
         """The summands of the target, each with the error it is expected to have."""
