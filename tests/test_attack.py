@@ -192,9 +192,9 @@ WRITTEN = [
     written("1e-164*sin(3*x)", "grid", "options={'tokens': 8}", norm=2),
     written("1e300*sin(3*x)", "spectral", "0.01, relative=True"),
 ]
-DRAWN = [28, 29, 31, 33, 34, 36, 37, 39, 43, 44, 45, 51, 53, 54, 56, 77, 103, 108, 109, 110, 111, 126, 129]
+DRAWN = [28, 31, 34, 37, 43, 45, 53, 56, 103, 109, 111, 129]
 """Numbers of cases that are compiled quickly."""
-PIECES = [2, 3, 4, 5, 6, 7, 9, 12, 16, 17, 19, 25, 38, 60, 67, 72]
+PIECES = [2, 3, 4, 6, 9, 16, 19, 38, 60, 67]
 ATTACKED = [
     *(pytest.param(case, id=f"{case.construction}-{case.norm}-{number}") for number, case in enumerate(WRITTEN)),
     *(pytest.param(random_case(2, number), id=f"drawn-{number}") for number in DRAWN),

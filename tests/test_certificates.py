@@ -34,7 +34,8 @@ def test_parts_explain_the_bound(case, compiled):
 
 
 def test_statuses_are_never_mixed(compiled):
-    by_name = {case.name: compiled(case).certificate for case in CASES}
+    named = ("product", "declared", "black box")
+    by_name = {case.name: compiled(case).certificate for case in CASES if case.name in named}
     assert by_name["product"].proved
     assert not by_name["declared"].proved
     assert any("Lipschitz with constant 2.5" in line for line in by_name["declared"].assumptions)
@@ -117,7 +118,7 @@ def test_a_formula_defined_up_to_an_edge_says_so():
 
 
 def test_workers_and_checkpoints_change_nothing(tmp_path):
-    arguments = {"target": "sin(3*x)*y", "domain": {"x": (-1, 1), "y": (-1, 1)}, "eps": 0.1, "construction": "grid"}
+    arguments = {"target": "sin(3*x)*y", "domain": {"x": (-1, 1), "y": (-1, 1)}, "eps": 0.4, "construction": "grid"}
     alone = af.compile(**arguments).certificate.as_dict()
     with ThreadPoolExecutor(2) as threads:
         assert af.compile(**arguments, executor=threads, checkpoint=tmp_path).certificate.as_dict() == alone
@@ -156,13 +157,13 @@ def test_a_state_of_another_kind_is_not_read(tmp_path, compiled):
 
 @pytest.mark.parametrize("p", [1, 2, 3.5])
 def test_lp_bounds_hold_and_jumps_are_allowed(p):
-    smooth = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1, norm=p)
+    smooth = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.3, norm=p)
     points = smooth.domain.sample(100_000, np.random.default_rng(0))
     error = np.abs(smooth(points) - np.sin(3 * points[:, 0]) * points[:, 1])
     assert (np.mean(error**p) * 4) ** (1 / p) <= smooth.certificate.bound * 1.01  # Monte Carlo's own error
-    assert smooth.certificate.bound <= 0.1
+    assert smooth.certificate.bound <= 0.3
     assert f"L_{p:g}" in smooth.certificate.headline
-    jump = af.compile("sign(x - 0.3)", {"x": (-1, 1)}, norm=p, options={"tokens": 300}, construction="grid")
+    jump = af.compile("sign(x - 0.3)", {"x": (-1, 1)}, norm=p, options={"tokens": 40}, construction="grid")
     grid = np.linspace(-1, 1, 200_001)
     exact = (np.mean(np.abs(jump(grid) - np.sign(grid - 0.3)) ** p) * 2) ** (1 / p)
     assert exact <= jump.certificate.bound * 1.001

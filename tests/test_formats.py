@@ -12,6 +12,7 @@ import torch
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES, FORMATS, round_to
 from attnfun.incontext.precision import LEARNERS, precision_of
+from clocks import readings
 
 SOURCE = Path(af.__file__).parent
 EDGES = [
@@ -89,7 +90,7 @@ def test_scores_that_float16_does_not_hold_are_refused_in_words():
 def test_sharp_heads_fit_into_float16():
     """Where no tolerance says how sharp they are to be."""
     target = af.MaxAffine([[0.5], [-1.0]], [0.0, 0.0])
-    net = af.compile(target, {"x": (-1, 1)}, dtype="float16", construction="max-affine")
+    net = af.compile(target, {"x": (-1, 1)}, dtype="float16", construction="max-affine", time_limit=readings(250))
     assert net.certificate.proved
     points = round_to(np.linspace(-1, 1, 2001), "float16")
     with torch.no_grad():

@@ -68,7 +68,7 @@ def test_a_changed_target_is_noticed(text):
     net = af.compile(text, SQUARE, 0.2, construction="max-affine")
     bump = af.compile(f"{text} + 0.5*exp(-400*((x - 0.37)**2 + (y + 0.61)**2))", SQUARE, 9.0, construction="grid")
     moved = bump.certificate.claim.target
-    outcome = bound_by("planes", moved, net.network, None, Deadline.after(20))
+    outcome = bound_by("planes", moved, net.network, 0.9, Deadline.after(20))
     rows = np.array([[0.37, -0.61]])
     error = abs(float(net(rows)[0]) - float(moved.values(rows)[0, 0]))
     assert 0.3 < error <= outcome.bound <= 1.5 * (error + 0.2)
