@@ -157,14 +157,14 @@ def test_look_ups_and_sequence_maps(look_up, clipped):
 
 
 def test_learners_run_their_algorithm(learner):
-    assert_truthful(learner, learner.sample(4, RNG(7)), ["w 2[1]"])
+    assert_truthful(learner, learner.sample(4, RNG(7)), ["g 1[0]", "w 2[1]"])
     assert all(learner.truth.where(register.name) for register in learner.truth.registers)
     asked = Answers.of(learner, 8, seed=0).values
     assert "g 1[0]" in asked
     assert not {"K[0,1]", "z 1[0]"} & set(asked)  # always zero
-    solver = af.incontext.Ridge(alpha=0.5, fit_intercept=False, n_steps=1)
-    model = specimen_of(ridge, solver, Sizes(features=2, examples=2, queries=2), "ridge", "")
-    assert_truthful(model, model.sample(4, RNG(7)), ["b[1]"])
+    solver = af.incontext.Ridge(alpha=0.5, fit_intercept=False, n_steps=3)
+    model = specimen_of(ridge, solver, Sizes(features=2, examples=4, queries=2), "ridge", "")
+    assert_truthful(model, model.sample(4, RNG(7)), ["b[1]", "w 2[0]"])
     assert all(model.truth.where(register.name) for register in model.truth.registers)
 
 

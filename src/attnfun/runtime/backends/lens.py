@@ -18,7 +18,8 @@ Maps before the first and after the last attention layer stay outside the blocks
 
 Stock scores are divided by √(head size), some kernels after multiplying queries and keys by (head size)^(-1/4) each.
 The size is a power of 16, for which all of these are powers of two: scaling rounds nothing. The queries absorb the
-root when the weights are written (`residual.py`, where the result is data).
+root when the weights are written (`residual.py`, where the result is data). It is the smallest that holds the keys;
+values that have more features are shared out among heads with the same queries and keys.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def residual_of(network: Network, far: float = FAR) -> Residual:
         data_tokens=length,
         tokens=tuple(model.tokens),
         features=tuple(model.features),
-        heads=tuple(tuple(b.role(h) if h < b.heads else "idle" for h in range(model.heads)) for b in model.blocks),
+        heads=tuple(map(model.roles, model.blocks)),
         places=tuple(model.places),
     )
 
@@ -134,10 +135,11 @@ def _formulas(network: Network, before: tuple[Layer, ...], length: int) -> list[
 
 @dataclass
 class Sketch:
-    """One attention block: how many heads of which size it needs, what they do, and how to write their weights."""
+    """One attention block: how many heads it needs, how wide their keys and values are, what they do, their weights."""
 
     heads: int
-    size: int
+    keys: int
+    values: int
     role: Callable[[int], str]
     write: Callable[[dict[str, Array]], None]
 
@@ -177,10 +179,10 @@ class Model:
         self.tokens.append("the sink, which rows without data attend to")
         self.constants.append((slice(self.length, None), self.other, np.ones(1)))
         self.constants.append((slice(len(self.tokens) - 1, None), self.sink, np.ones(1)))
-        self.heads = max(block.heads for block in self.blocks)
         self.size = 1
-        while self.size < max(block.size for block in self.blocks):
+        while self.size < max(block.keys for block in self.blocks):
             self.size *= 16
+        self.heads = max(block.heads * self._sharing(block) for block in self.blocks)
 
     def _take(self, count: int, name: str) -> Places:
         """Places for features of the stream, named with their number."""
@@ -222,7 +224,7 @@ class Model:
                 weights["k"][seen, h, size], weights["k_bias"][h, size] = self.far, -self.far
                 self._drain(weights, h, size + 1)
 
-        self.blocks.append(Sketch(layer.heads, max(size + 2, width), lambda h: f"looks {looks} up", write))
+        self.blocks.append(Sketch(layer.heads, size + 2, width, lambda h: f"looks {looks} up", write))
         if layer.residual and apart:
             return self._copy([(token, np.eye(len(token))), (out, np.eye(len(out)))], np.zeros(len(out)), "adds up")
         return out
@@ -246,7 +248,7 @@ class Model:
                 weights["q"][place, 0, row], weights["k"][place, 0, row] = self.far, 1.0
             self._drain(weights, 0, self.length)
 
-        self.blocks.append(Sketch(1, max(self.length + 1, width), lambda h: f"{verb} its own token", write))
+        self.blocks.append(Sketch(1, self.length + 1, width, lambda h: f"{verb} its own token", write))
         return out
 
     def _drain(self, weights: dict[str, Array], head: int, feature: int) -> None:
@@ -273,10 +275,27 @@ class Model:
         return tuple(self._written(block) for block in self.blocks)
 
     def _written(self, block: Sketch) -> Block:
-        width = len(self.features)
-        own = {name: np.zeros((width, self.heads, self.size)) for name in "qkv"}  # (D, H, k)
-        own |= {f"{name}_bias": np.zeros((self.heads, self.size)) for name in "qkv"}  # (H, k)
-        own["o"] = np.zeros((self.heads, self.size, width))  # (H, k, D)
+        width, shares = len(self.features), self._sharing(block)
+        wide = {"q": self.size, "k": self.size, "v": shares * self.size}
+        own = {name: np.zeros((width, block.heads, size)) for name, size in wide.items()}  # (D, h, k) or (D, h, s k)
+        own |= {f"{name}_bias": np.zeros((block.heads, size)) for name, size in wide.items()}
+        own["o"] = np.zeros((block.heads, shares * self.size, width))  # (h, s k, D)
         block.write(own)
-        q, k, v = (own[name].transpose(1, 0, 2) for name in "qkv")  # (H, D, k)
-        return Block(q, own["q_bias"], k, own["k_bias"], v, own["v_bias"], own["o"])
+        q, k = (np.repeat(own[name].transpose(1, 0, 2), shares, axis=0) for name in "qk")  # (h s, D, k)
+        q_bias, k_bias = (np.repeat(own[f"{name}_bias"], shares, axis=0) for name in "qk")  # (h s, k)
+        v = own["v"].reshape(width, -1, self.size).transpose(1, 0, 2)  # (h s, D, k)
+        v_bias, o = own["v_bias"].reshape(-1, self.size), own["o"].reshape(-1, self.size, width)
+        idle = self.heads - len(q)
+        return Block(
+            *(np.pad(each, [(0, idle)] + [(0, 0)] * (each.ndim - 1)) for each in (q, q_bias, k, k_bias, v, v_bias, o))
+        )
+
+    def _sharing(self, block: Sketch) -> int:
+        """Heads that share the values of one head of the block."""
+        return -(-block.values // self.size)
+
+    def roles(self, block: Sketch) -> tuple[str, ...]:
+        """What the heads of a block do."""
+        shares = self._sharing(block)
+        busy = [block.role(number // shares) for number in range(block.heads * shares)]
+        return (*busy, *["idle"] * (self.heads - len(busy)))
