@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import attnfun as af
+from attnfun.proofs.provers.planes import _cut
+from attnfun.proofs.rules.planes import Distance, read_planes
 from attnfun.resources.deadline import Deadline
+from attnfun.targets import MaxAffine
+from clocks import readings
 from proving import bound_by
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
@@ -72,6 +76,18 @@ def test_a_changed_target_is_noticed(text):
     rows = np.array([[0.37, -0.61]])
     error = abs(float(net(rows)[0]) - float(moved.values(rows)[0, 0]))
     assert 0.3 < error <= outcome.bound <= 1.5 * (error + 0.2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_ties_between_planes_do_not_hold_a_proof_up(seed):
+    """Centres of boxes lie between cells; the last digits say which of two planes leads there."""
+    net = af.compile("sin(3*x)*y", SQUARE, construction="max-affine", options={"tokens": 160}, proof=False)
+    planes = read_planes(net.network)
+    assert planes.minus is not None
+    first, second = np.random.default_rng(seed).normal(0, 1e-12, (2, len(planes.b)))
+    tilted = MaxAffine(planes.A, planes.b + first, MaxAffine(planes.minus.A, planes.minus.b + second))
+    tree = _cut(Distance.of(net.certificate.claim.target, tilted), 0.19, readings(400))
+    assert tree.nodes < 1000
 
 
 def test_ball_arithmetic_agrees():

@@ -133,8 +133,8 @@ class Distance:
         P, Q = centre @ A.T + b, centre @ C.T + e  # (B, N), (B, N')
         p, q = P.argmax(axis=1), Q.argmax(axis=1)
         rows = np.arange(len(low))
-        above = _reach(value - P[rows, p], slope - A[p], Q, C, radius)
-        below = _reach(-value - Q[rows, q], -slope - C[q], P, A, radius)
+        above, up = _reach(value - P[rows, p], slope - A[p], Q, C, radius)  # (B,), (B, D)
+        below, down = _reach(-value - Q[rows, q], -slope - C[q], P, A, radius)
         sizes = np.abs(value) + (np.abs(slope) * radius).sum(axis=1)
         for planes, starts in (self.plus, self.minus):
             reach = np.maximum(np.abs(low), np.abs(high))
@@ -144,15 +144,20 @@ class Distance:
         bound = rounded_up(np.maximum(above + rises, below + falls) + slack, 2)
         bends = np.abs(middle) + spread
         along = np.stack([(bends * powers * (base.exponents[second, k] > 0)).sum(axis=1) for k in range(size)], axis=1)
-        along = along + np.abs(slope - A[p] + C[q]) * radius
+        along = along + np.where((above + rises > below + falls)[:, None], up, down)
         error = np.abs(value - P[rows, p] + Q[rows, q]) - slack
         return np.where(np.isnan(bound), inf, bound), np.maximum(np.nan_to_num(error), 0.0), along.argmax(axis=1)
 
 
-def _reach(value: Floats, slope: Floats, planes: Floats, slopes: Floats, radius: Floats) -> Floats:
-    """`max_k (value + planes_k + |slope + slopes_k|·radius)`: (B,), (B, D), (B, N), (N, D), (B, D) -> (B,)."""
-    steep = np.einsum("bnd,bd->bn", np.abs(slope[:, None] + slopes), radius)
-    return (value[:, None] + planes + steep).max(axis=1)
+def _reach(value: Floats, slope: Floats, planes: Floats, slopes: Floats, radius: Floats) -> tuple[Floats, Floats]:
+    """`max_k (value + planes_k + |slope + slopes_k|·radius)` and what each axis adds to the largest of them.
+
+    (B,), (B, D), (B, N), (N, D), (B, D) -> (B,), (B, D).
+    """
+    each = np.abs(slope[:, None] + slopes) * radius[:, None]  # (B, N, D)
+    reached = value[:, None] + planes + each.sum(axis=2)  # (B, N)
+    largest, rows = reached.argmax(axis=1), np.arange(len(reached))
+    return reached.max(axis=1), each[rows, largest]
 
 
 def halved(low: Floats, high: Floats, axis: npt.NDArray[np.integer]) -> tuple[Floats, Floats]:
