@@ -113,8 +113,8 @@ class Attempt:
 
     @property
     def cost(self) -> float:
-        """Tokens, more where their proof takes long."""
-        return self.tokens * max(1.0, sqrt((self.work or 0.0) / FREE))
+        """Tokens, which may be more than a float holds; more where their proof takes long."""
+        return self.tokens if self.work is None or self.work <= FREE else self.tokens * sqrt(self.work / FREE)
 
     def described(self, verdict: str) -> Alternative:
         """For the summary."""
