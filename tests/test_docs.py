@@ -50,6 +50,11 @@ def test_the_python_in_the_docs_runs_and_its_links_lead_somewhere(page, tmp_path
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_every_page_begins_with_what_its_reader_can_do_afterwards():
+    beginnings = {page.name: page.read_text().split("\n## ")[0][:600] for page in (ROOT / "docs").rglob("*.md")}
+    assert [name for name, text in beginnings.items() if "After this page " not in text] == []
+
+
 def test_the_commands_in_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [shlex.split(line, comments=True) for line in README.splitlines() if line.startswith("attnfun ")]

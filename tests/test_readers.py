@@ -132,3 +132,12 @@ def test_pipelines():
         enclosure = target.enclose(Interval(X))
         assert (enclosure.lo[:, 0] <= target.values(X)[:, 0]).all()
         assert (target.values(X)[:, 0] <= enclosure.hi[:, 0]).all()
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler()], ids=str)
+def test_pipelines_of_one_number_are_compiled(scaler):
+    network = MLPRegressor(hidden_layer_sizes=(3,), max_iter=200, tol=1.0, random_state=0)
+    model = make_pipeline(scaler, network).fit(X, X[:, 0] - 2 * X[:, 1])
+    net = af.compile(model, BOX, 1e-6)
+    assert net.certificate.proved
+    assert np.abs(net(X) - model.predict(X)).max() <= net.certificate.bound + 1e-12
