@@ -195,8 +195,8 @@ class GradientDescent(InContextRegressor):
     def _check_parameters(self) -> None:
         if self.n_steps is not None:
             warnings.warn("n_steps of GradientDescent is now called steps", DeprecationWarning, stacklevel=4)
-        super()._check_parameters()
         whole_number("steps", self.steps, 1, MOST_STEPS)
+        super()._check_parameters()
         if self.step is not None:
             check_number("step", self.step, zero=False)
         check_number("alpha", self.alpha, zero=True)
