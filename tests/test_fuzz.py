@@ -281,7 +281,7 @@ def learners() -> dict[str, Any]:
         "Ridge": ("alpha", "n_steps"),
         "Lasso": ("alpha", "n_steps"),
         "GLM": ("family", "alpha", "delta", "curvature"),
-        "GradientDescent": ("loss", "alpha", "momentum"),
+        "GradientDescent": ("loss", "alpha", "momentum", "step", "start", "steps", "reach", "tolerance"),
         "KernelRegression": ("gamma", "dtype"),
         "LogisticRegression": ("C",),
     }.items():

@@ -42,7 +42,7 @@ LEARNERS = [
     learn.Lasso(n_steps=5),
     learn.LogisticRegression(n_steps=1),
     learn.GLM(n_steps=2),
-    learn.GradientDescent(n_steps=10),
+    learn.GradientDescent(steps=10),
     learn.KernelRegression(),
 ]
 
@@ -249,7 +249,6 @@ HASTY = {
     "classes": (learn.LogisticRegression(), 2),
     "poisson": (learn.GLM(alpha=0.1), 2),
     "huber": (learn.GLM("huber", alpha=0.1), 2),
-    "descent": (learn.GradientDescent(n_steps=300), 3),
 }
 
 
@@ -307,22 +306,100 @@ def test_robust_losses_have_no_slope_left(family, slope, within):
     assert np.abs(left).max() < within * np.abs(d).mean()
 
 
-@QUIET
-def test_gradient_descent_is_the_algorithm():
-    X, y = standard("wine")
-    X *= 0.9  # between a half and one, so that units are 1
-    model = learn.GradientDescent(n_steps=30, momentum=0.5, alpha=0.1).fit(X, y)
+LOSSES = {
+    "squared": (lambda z, y: z - y, lambda y: y, {}),
+    "logistic": (lambda z, y: 1 / (1 + np.exp(-z)) - y, lambda y: (y > 2) * 1.0, {}),
+    "huber": (lambda z, y: np.clip(z - y, -0.7, 0.7), lambda y: y, {"delta": 0.7}),
+    "log-cosh": (lambda z, y: 0.7 * np.tanh((z - y) / 0.7), lambda y: y, {"delta": 0.7}),
+    "poisson": (lambda z, y: np.exp(z) - y, np.abs, {"reach": 5.0}),
+    "log(1 + exp(-y*z))": (
+        lambda z, y: -y / (1 + np.exp(y * z)),
+        lambda y: np.sign(y - 2),
+        {"reach": 2.0, "tolerance": 1e-4},
+    ),
+    "cosh(z - y)": (lambda z, y: np.sinh(z - y), lambda y: np.clip(y, 0, 1), {"reach": 2.0, "tolerance": 1e-4}),
+}
+
+
+def descended(X, y, psi, step, steps, momentum, alpha, start):
+    """Gradient descent as its users write it."""
     points = np.concatenate([X, np.ones((len(X), 1))], axis=1)
-    w, last, penalty = np.zeros(14), np.zeros(14), np.append(np.full(13, 0.1 * len(X)), 0.0)
-    for _ in range(30):
-        step = (points.T @ (points @ w - y) + penalty * w) / (len(X) + 14) / 15
-        w, last = 1.5 * (w - step) - 0.5 * last, w - step
-    assert np.allclose(model.coef_, last[:-1], rtol=1e-9, atol=1e-12)
+    w, last, penalty = start, start, np.append(np.full(X.shape[1], alpha), 0.0)
+    for _ in range(steps):
+        new = w - step * (points.T @ psi(points @ w, y) / len(X) + penalty * w)
+        w, last = new + momentum * (new - last), new
+    return last
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(25, 3)) * [1.0, 30.0, 1e-3] + [0.3, 100.0, 0.0]  # neither scaled nor centred
+    return X, X @ [1.0, 0.02, 300.0] + rng.normal(size=25)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradient_descent_takes_the_steps_that_were_written_down(loss, dtype, uneven):
+    (X, y), (psi, labels, rest), start = uneven, LOSSES[loss], np.array([0.1, 0.002, 5.0, -0.3])
+    steps = {"step": 2e-5, "steps": 5, "momentum": 0.3, "alpha": 0.1}
+    model = learn.GradientDescent(loss, start=start, dtype=dtype, **steps, **rest).fit(X, labels(y))
+    wanted = descended(X, labels(y), psi, start=start, **steps)
+    found, moved = np.append(model.coef_, model.intercept_), np.abs(wanted - start).max()
+    assert moved > 1e-5
+    last = model.report().iterates[-1]
+    assert last.distance <= last.bound < (1e-6 if dtype == "float64" else 0.1)
+    assert 0 < last.added <= last.bound
+    assert np.linalg.norm(found - wanted) <= last.bound + 1e-13
+    if dtype == "float64":
+        assert np.abs(found - wanted).max() < rest.get("tolerance", 1e-10) * 10 * moved
+
+
+def test_iterates_of_steps_at_the_edge_stay_within_bounds(uneven):
+    X, y = uneven
+    for loss, (_, labels, rest) in list(LOSSES.items())[:5]:
+        for step, momentum in ((1e-4, 0.9), (1e-12, 0.0)):  # the first one may diverge, slowly
+            model = learn.GradientDescent(loss, step=step, steps=4, momentum=momentum, **rest).fit(X, labels(y))
+            assert all(0 <= iterate.distance <= iterate.bound for iterate in model.report().iterates)
+    x, far = np.array([[1e-9], [1.0], [1.0]]), np.array([1e9, -1e9, 1.0])
+    model = learn.GradientDescent("huber", step=1.0, steps=3).fit(x, far)
+    assert all(iterate.distance <= iterate.bound for iterate in model.report().iterates)
+    wanted = descended(x, far, lambda z, y: np.clip(z - y, -1, 1), 1.0, 3, 0.0, 0.0, np.zeros(2))
+    assert np.allclose(np.append(model.coef_, model.intercept_), wanted, rtol=1e-9)
+
+
+def test_gradient_descent_refuses_what_it_cannot_do(uneven):
+    X, y = uneven
     with pytest.raises(af.errors.InputError, match="momentum must be at least 0 and below 1; got 1"):
         learn.GradientDescent(momentum=1).fit(X, y)
-    both = learn.GradientDescent("huber", n_steps=20).fit(X, np.stack([y, -2.0 * y], axis=1))
-    alone = learn.GradientDescent("huber", n_steps=20).fit(X, -2.0 * y)
-    assert np.allclose(both.coef_[1], alone.coef_, rtol=1e-12, atol=1e-14)
+    with pytest.raises(
+        af.errors.InputError, match=r"loss must be squared, .* formula of z and y.*Did you mean 'huber'"
+    ):
+        learn.GradientDescent("hubert").fit(X, y)
+    with pytest.raises(af.errors.InputError, match=r"must be convex in the prediction z; got the second derivative -"):
+        learn.GradientDescent("cos(z - y)").fit(X, y).coef_  # noqa: B018 - it raises
+    with pytest.raises(af.errors.InputError, match=r"labels of the logistic loss must be from 0 to 1"):
+        learn.GradientDescent("logistic").fit(X, y)
+    with pytest.raises(af.errors.InputError, match=r"must stay within ±1 in every step; got up to .*Raise `reach`"):
+        learn.GradientDescent("poisson", reach=1.0, step=1e-3, steps=9).fit(X, np.abs(y)).coef_  # noqa: B018
+    with pytest.raises(
+        af.errors.InputError, match=r"start must hold coefficients, then the intercept, \(4,\); got shape \(3,\)"
+    ):
+        learn.GradientDescent(start=[0, 0, 0]).fit(X, y).coef_  # noqa: B018
+    with pytest.raises(af.errors.InputError, match="a step times the squares of the features"):
+        learn.GradientDescent(step=1e3).fit(X, y).coef_  # noqa: B018
+    with pytest.warns(DeprecationWarning, match="n_steps of GradientDescent is now called steps"):
+        learn.GradientDescent(n_steps=3).fit(X, y)
+
+
+def test_a_convex_loss_of_several_outputs_and_the_default_step():
+    X, y = standard("wine")
+    X, y = X[::4, :4], y[::4]
+    both = learn.GradientDescent("huber", steps=20).fit(X, np.stack([y, -2.0 * y], axis=1))
+    alone = learn.GradientDescent("huber", steps=20).fit(X, -2.0 * y)
+    assert np.allclose(both.coef_[1], alone.coef_, rtol=1e-10, atol=1e-11)
+    least = learn.GradientDescent(steps=150, momentum=0.8).fit(X, y)
+    assert off(least.coef_, linear_model.LinearRegression().fit(X, y).coef_) < 1e-6
 
 
 def test_kernel_regression_is_one_exact_head():
@@ -345,6 +422,8 @@ def small(dtype="float64", rows=20, kind="ridge"):
         return learn.Ridge(0.5, n_steps=6, dtype=dtype).fit(X, y)
     if kind == "lasso":
         return learn.Lasso(0.1, n_steps=3, dtype=dtype).fit(X, y)
+    if kind in ("huber", "cosh(z - y)"):
+        return learn.GradientDescent(kind, step=0.1, steps=2, reach=3.0, tolerance=0.01, dtype=dtype).fit(X, y)
     if kind == "classes":
         return learn.LogisticRegression(n_steps=1, dtype=dtype).fit(X, np.digitize(y, [-0.5, 0.5]))
     return learn.GLM("poisson", alpha=0.1, n_steps=1, dtype=dtype).fit(X, np.abs(y))
@@ -363,7 +442,7 @@ def test_one_network_for_prompts_of_any_length_padded_to_a_batch():
         stack([prompts[0], model.prompt(np.ones((3, 5)), np.ones(3))])
 
 
-@pytest.mark.parametrize("kind", ["ridge", "lasso", "classes", "poisson"])
+@pytest.mark.parametrize("kind", ["ridge", "lasso", "classes", "poisson", "huber", "cosh(z - y)"])
 def test_padding_has_no_weight_at_all(kind):
     model = small(kind=kind)
     rows, outs = model.prompt(model.X_, model.y_).rows, []
@@ -376,7 +455,7 @@ def test_padding_has_no_weight_at_all(kind):
     assert np.allclose(outs[0], reference(model.network(), rows), rtol=slack, atol=slack)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "lasso", "classes", "poisson"])
+@pytest.mark.parametrize("kind", ["ridge", "lasso", "classes", "poisson", "huber", "cosh(z - y)"])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_back_ends_agree(kind, dtype, tmp_path):
     model = small(dtype, kind=kind)
@@ -396,7 +475,7 @@ def test_back_ends_agree(kind, dtype, tmp_path):
         assert np.allclose(result, reference(network, batch), rtol=slack, atol=slack)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "lasso", "classes", "poisson"])
+@pytest.mark.parametrize("kind", ["ridge", "lasso", "classes", "poisson", "huber"])
 def test_merging_equal_rows_changes_only_rounding(kind):
     model = small(rows=130, kind=kind)  # 260 rows with their mirror images: long enough to be merged
     rows = model.prompt(model.X_, model.y_, model.X_[:3]).rows
@@ -459,8 +538,8 @@ REPORTED = {
     "poisson": (learn.GLM(alpha=0.1), 15),
     "huber": (learn.GLM("huber", alpha=0.1, fit_intercept=False), 15),
     "log-cosh": (learn.GLM("log-cosh", alpha=0.1), 15),
-    "descent": (learn.GradientDescent(alpha=0.1, n_steps=40), 40),
-    "robust descent": (learn.GradientDescent("log-cosh", n_steps=40), 40),
+    "descent": (learn.GradientDescent(alpha=0.1, steps=40), 40),
+    "robust descent": (learn.GradientDescent("log-cosh", steps=40, momentum=0.5), 40),
     "kernel": (learn.KernelRegression(), 1),
 }
 

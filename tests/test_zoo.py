@@ -47,7 +47,7 @@ def look_up():
 
 @pytest.fixture(scope="module")
 def learner():
-    solver = af.incontext.GradientDescent(fit_intercept=False, n_steps=2, momentum=0.5, alpha=0.1)
+    solver = af.incontext.GradientDescent(step=0.25, fit_intercept=False, steps=2, momentum=0.5, alpha=0.1)
     return specimen_of(descent, solver, Sizes(features=2, examples=4, queries=1), "descent", "gradient descent")
 
 
@@ -179,10 +179,9 @@ def test_a_map_of_each_token_alone_is_known_token_by_token():
 def test_a_learner_in_the_zoo_is_the_learner(learner):
     rng = RNG(10)
     X, y, asked = rng.normal(size=(4, 2)), rng.normal(size=4), rng.uniform(-1, 1, size=(1, 2))
-    solver = af.incontext.GradientDescent(fit_intercept=False, n_steps=2, momentum=0.5, alpha=0.1)
+    solver = af.incontext.GradientDescent(step=0.25, fit_intercept=False, steps=2, momentum=0.5, alpha=0.1)
     prompt = solver.prompt(X, y, asked)
-    with pytest.warns(UserWarning, match="the last of 2 steps"):
-        values = solver.answer(prompt)[0].values
+    values = solver.answer(prompt)[0].values
     assert np.allclose(learner.run(prompt.rows.reshape(1, -1)) * prompt.units.y, values.T, atol=1e-10)
 
 

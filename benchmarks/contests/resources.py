@@ -154,7 +154,7 @@ def learnt(make: Callable[[int], Any], steps: tuple[int, ...]) -> Iterator[Point
 LEARNERS: tuple[tuple[Study, Callable[[int], Any], tuple[int, ...]], ...] = (
     (
         Study("in context, gradient descent", None, None, (), 1, True, "depth"),
-        lambda n: af.incontext.GradientDescent(alpha=1.0 / EXAMPLES, n_steps=n),
+        lambda n: af.incontext.GradientDescent(alpha=1.0 / EXAMPLES, steps=n, momentum=0.9),
         (8, 16, 32, 64, 128),
     ),
     (

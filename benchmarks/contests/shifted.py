@@ -68,7 +68,7 @@ def tasks(kernel_steps: int, descent_steps: int, checks: int) -> list[Task]:
     Errors are measured on so many prompts, always the same.
     """
     kernel = af.incontext.KernelRegression(GAMMA)
-    descent = af.incontext.GradientDescent(fit_intercept=False, n_steps=2)
+    descent = af.incontext.GradientDescent(fit_intercept=False, steps=2, momentum=0.9)
     waves = {"waves twice as fast": Waves(12.0, 0.1), "noise 10 times as large": Waves(6.0, 1.0)}
     kernels = [
         _kernel_task(f"kernel regression, {name}", draw, kernel, kernel_steps, checks) for name, draw in waves.items()

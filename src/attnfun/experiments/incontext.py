@@ -189,7 +189,7 @@ def _picture() -> Picture:
         "doubling steps, float64": (lambda n: af.incontext.Ridge(1.0, n_steps=n), range(4, 29, 3)),
         "doubling steps, float32": (lambda n: af.incontext.Ridge(1.0, n_steps=n, dtype="float32"), range(4, 21, 3)),
         "gradient descent with momentum": (
-            lambda n: af.incontext.GradientDescent(alpha=1.0 / len(X), n_steps=n),
+            lambda n: af.incontext.GradientDescent(alpha=1.0 / len(X), steps=n, momentum=0.9),
             (2, 4, 8, 16, 32, 64, 128),
         ),
     }

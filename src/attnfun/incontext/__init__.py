@@ -38,7 +38,8 @@ except ImportError:
     raise MissingExtra("scikit-learn", "sklearn") from None
 
 from .classify import LogisticRegression
-from .glm import GLM, GradientDescent
+from .glm import GLM
+from .gradient import GradientDescent
 from .kernel import KernelRegression
 from .linear import Lasso, LinearRegression, Ridge
 

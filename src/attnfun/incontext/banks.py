@@ -151,6 +151,34 @@ def _copies(bank: Bank, lead: float) -> Floats:
         )
         for sign in (1.0, -1.0)
     ]
-    other = np.zeros((1, 2 * m + 3))
+    other = np.zeros((1, m + 3 + bank.values.shape[1]))
     other[0, m + 2] = 1.5 * lead  # examples score 2 lead with their own copy, other rows at most lead with any
     return np.concatenate([*rows, other])
+
+
+def looked_up(registers: Registers, banks: tuple[Bank, ...], dtype: str) -> Attention:
+    """Cross-attention to banks of two variables, z and y, for every output: d += Σ_banks ψ(z, y).
+
+    Each bank is a head with a block of the memory's features. A row and its mirror image ask a copy each, as above; a
+    bank with fewer tokens than others has some that are never heard.
+    """
+    outputs, lead, size = registers.size("z"), precision_of(dtype).lead, 5  # z, y, sign, data, 1
+    blocks = [_copies(bank, lead) for bank in banks]  # (T', size + 1) each
+    tokens = max(map(len, blocks))
+    memory = np.zeros((tokens, (size + 1) * len(banks)))
+    for number, block in enumerate(blocks):
+        place = memory[:, number * (size + 1) : (number + 1) * (size + 1)]
+        place[: len(block)] = block
+        place[len(block) :, size - 1] = -4 * lead
+    heads = outputs * len(banks)
+    query, output = np.zeros((heads, registers.width, size)), np.zeros((heads, 1, registers.width))
+    key, value = np.zeros((heads, memory.shape[1], size)), np.zeros((heads, memory.shape[1], 1))
+    for head, (copy, number) in enumerate(np.ndindex(outputs, len(banks))):
+        z, y, d = (registers.part(name, copy, outputs) for name in ("z", "y", "d"))
+        query[head, :, 0], query[head, :, 1] = registers.read({z: 1.0})[:, 0], registers.read({y: 1.0})[:, 0]
+        query[head, registers["sign"], 2] = query[head, registers["data"], 3] = 1.0
+        output[head, 0, registers[d]] = 1.0
+        first = number * (size + 1)
+        key[head, first : first + size], value[head, first + size] = np.eye(size), 1.0
+    bias = np.tile(np.eye(size)[-1], (heads, 1))
+    return Attention.of(query, key, value, output, memory, query_bias=bias, residual=True)

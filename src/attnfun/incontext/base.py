@@ -109,6 +109,11 @@ class InContextLearner(Learner):
         """Steps that serve well in the learner's dtype."""
 
     @property
+    def _centres(self) -> bool:
+        """Does the network take off the means of the examples?"""
+        return self.fit_intercept
+
+    @property
     def _most_steps(self) -> float:
         """Steps beyond which rounding in the learner's dtype takes over."""
         return inf
@@ -205,7 +210,7 @@ class InContextLearner(Learner):
         """
         check_is_fitted(self, "y_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        middle = self.X_.mean(axis=0) if self.fit_intercept else np.zeros(X.shape[1])
+        middle = self.X_.mean(axis=0) if self._centres else np.zeros(X.shape[1])
         units = self.prompt(self.X_, self.y_).units
         far = np.abs((X - middle) / units.x).max(axis=1) / REACH  # (k,)
         scale = np.exp2(np.ceil(np.log2(np.maximum(far, 1.0))))[:, None]  # (k, 1)

@@ -14,8 +14,6 @@ and C is the whole matrix of second derivatives. All means run over the same row
 keeps its meaning whatever the number of examples. V only has to be near the inverse of C: where g + q = 0 the steps
 stop, whatever V is. Steps are not damped: from zero they nearly always converge, and where they do not the learner
 says so.
-
-`descend` is plain gradient descent: the same without V, one state row for all outputs of a feature.
 """
 
 from __future__ import annotations
@@ -96,36 +94,6 @@ def highest(registers: Registers, dtype: str) -> list[Head]:
         value, output = moving(registers, [Move({z: 1.0}, peak)], 1.0)
         heads.append(Head(np.zeros_like(key), np.ones(1), key, np.zeros(1), value, output))
     return heads
-
-
-def descend(
-    n_features: int, n_outputs: int, bank: Bank | None, intercept: bool, n_steps: int, dtype: str, *, momentum: float
-) -> Network:
-    """Gradient descent with the step 1/(p ψ' + 1); without a bank the loss is (z - y)²/2."""
-    p, m = n_features + intercept, n_outputs
-    given, registers, rate = columns(p, m), descent_registers(p, m), step_length(p, bank)
-    error: Sum = {"d": 1.0} if bank else {"z": 1.0, "y": -1.0}
-    new = {"w": 1.0, "g": -rate, "q": -rate}
-    extrapolated = {name: factor * (1 + momentum) for name, factor in new.items()} | {"last": -momentum}
-    blank: dict[str, Sum] = {name: {} for name in ("z", "q", "d", "g")}
-    step: list[Layer] = [
-        evaluate(registers, dtype, 1),
-        *([derivatives(registers, bank, dtype, slopes=False)] if bank else []),
-        attention(gather(registers, precision_of(dtype), [[Move(error, "g")]])),
-        rewrite(registers, {**blank, "w": extrapolated, "last": new, "before": {"last": 1.0}}),
-    ]
-    layers = opening(registers, given, n_features, intercept, dtype, 1) + step * n_steps
-    return closing(registers, layers, dtype, "last", "before")
-
-
-def descent_registers(p: int, m: int) -> Registers:
-    """What a row holds in gradient descent, for p features and m outputs."""
-    return Registers(**columns(p, m), K=p, z=m, q=m, d=m, g=m, w=m, last=m, before=m)
-
-
-def step_length(p: int, bank: Bank | None) -> float:
-    """One over a bound on the curvature: that of the loss, times the trace of G; and penalties."""
-    return 1 / ((bank.curvature if bank else 1.0) * p + 1.0)
 
 
 def opening(

@@ -33,17 +33,21 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.rounding import MARGIN
+from ..constructions.sharpness import RECTIFIER
 from ..network import Attention, Network
 from ..runtime.backends import prompts
 from . import convex, sparse
 from .banks import Bank
+from .descent import LARGEST, sharpness
 from .layers import DOUBLINGS, LOW, largest_inverse, stretches
+from .losses import Loss
 from .precision import precision_of
 from .prompt import REACH, Prompt, columns
 from .registers import Registers
 from .report import Errors, Iterate, Report, norm
 
 Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Examples:
     def X(self) -> Array:  # noqa: N802
         """Centred points, (n, p)."""
         X = self.data[:, self.place["x"]].copy()
-        if self.prompt.intercept:
+        if self.prompt.intercept and self.prompt.centred:
             X[:, :-1] -= X[:, :-1].mean(axis=0)
         return X
 
@@ -89,8 +93,9 @@ class Examples:
 
     @cached_property
     def rough(self) -> float:
-        """Error of centring: of a mean over n rows, in any order."""
-        return float(np.abs(self.data[:, self.place["x"]]).max()) * (len(self.data) + 8) * precision_of(self.dtype).unit
+        """Error of centring: of a mean over n rows, in any order; without it, of rounding to the format."""
+        roundings = len(self.data) + 8 if self.prompt.centred else 1
+        return float(np.abs(self.data[:, self.place["x"]]).max()) * roundings * precision_of(self.dtype).unit
 
     @cached_property
     def count(self) -> int:
@@ -171,17 +176,12 @@ def product(errors: Errors, A: Array, EA: Array, B: Array, largest: float) -> tu
     return A @ B, errors.entries(np.abs(A) + EA, size, largest=largest) + EA @ size
 
 
-def gradient(some: Examples, bank: Bank | None, W: Array, k: int) -> tuple[Array, Array]:
+def gradient(some: Examples, bank: Bank, W: Array, k: int) -> tuple[Array, Array]:
     """g for output k of coefficients W (p, m), and a bound on the error of the network's, (p, 1) each."""
     z, size = some.X @ W, np.abs(W).astype(np.float64)  # (n, m)
     Ez = some.over_rows.entries(some.X, size, largest=REACH, far=some.farthest) + some.rough * size.sum(axis=0)
     Ez += some.over_rows.noise(REACH, data=True) * size.sum()  # rows of other outputs
-    if bank is None or bank.slopes.shape[1] < W.shape[1]:  # outputs have nothing to do with one another
-        z, Ez, Y, k = z[:, k : k + 1], Ez[:, k : k + 1], some.Y[:, k : k + 1], 0
-    else:
-        Y = some.Y
-    if bank is None:
-        return some.mean(z - Y, Ez)
+    Y = some.Y
     asked, u = z - Y if bank.residual else z, some.over_rows.precision.unit
     lead = 0.0 if bank.odd else precision_of(some.dtype).lead
     scores = np.abs(asked) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead
@@ -207,27 +207,82 @@ def curvature(some: Examples, bank: Bank, W: Array) -> Array:
 
 @dataclass(frozen=True)
 class Descent:
-    """The algorithm of `convex.descend`; iterates are (2p, m): extrapolated coefficients, then the last ones."""
+    """The algorithm of `descent.network`; iterates are (2p, m): extrapolated coefficients, then the last ones."""
 
     examples: Examples
-    bank: Bank | None
+    loss: Loss
+    step_size: float
     momentum: float
+    first: Array  # (p, m)
+    """Where it starts."""
 
     @property
     def start(self) -> Array:
         """The first iterate."""
-        return np.zeros((2 * self.examples.X.shape[1], self.examples.Y.shape[1]), dtype=np.longdouble)
+        return np.concatenate([self.first, self.first]).astype(np.longdouble)
+
+    @cached_property
+    def units(self) -> Array:
+        """u_j, and 1 for the intercept, (p, 1)."""
+        prompt = self.examples.prompt
+        return np.append(prompt.units.x, np.ones(int(prompt.intercept)))[:, None].astype(np.longdouble)
+
+    @property
+    def scale(self) -> Array:
+        """What turns coefficients into the user's, (2p, m)."""
+        one = self.examples.prompt.units.y / self.units
+        return np.concatenate([one, one])
 
     def step(self, number: int, pair: Array, V: None = None) -> tuple[Array, float]:
-        """One step, and the bound."""
-        some, (w, last) = self.examples, np.split(pair, 2)
-        rate, u, beta = convex.step_length(len(w), self.bank), self.examples.over_state.precision.unit, self.momentum
-        parts = [gradient(some, self.bank, w, k) for k in range(w.shape[1])]
-        g, Eg = (np.concatenate(columns_, axis=1) for columns_ in zip(*parts, strict=True))
-        pull, Epull = product(some.over_state, *some.penalty(), w, 2.0)
-        new = w - rate * (g + pull)
-        bound = rate * norm(Eg + Epull) + 8 * u * (norm(w) + norm(last) + rate * norm(g))
-        return np.concatenate([(1 + beta) * new - beta * last, new]), 3 * bound  # √((1 + β)² + 1) < 3
+        """One step, and the bound, in the user's units."""
+        some, (w, last), beta = self.examples, np.split(pair, 2), self.momentum
+        u, n, keys = some.over_rows.precision.unit, len(some.data), len(some.prompt.rows)
+        rates = np.longdouble(self.step_size) * self.units**2 * some.count / n  # (p, 1)
+        z, Ez = self.predictions(w)
+        d, Ed = self.derivatives(z, Ez)
+        g, Eg = some.mean(d, Ed)
+        q, Eq = product(some.over_state, *some.penalty(), w, 2.0)
+        s = rates * (g + q)
+        odds = np.abs(np.log(LARGEST / rates - 1))
+        relative = u * (16 * (odds + 1) + 2 * (keys + 16))  # (p, 1): of the weight of a row in its own average
+        Es = rates * (Eg + Eq) * (1 + relative) + relative * np.abs(s)
+        new = w - s
+        size = (1 + 2 * beta) * (np.abs(w) + np.abs(s) + Es) + beta * np.abs(last)
+        bounds = np.concatenate([(1 + beta) * Es + 8 * u * size, Es + 8 * u * size])
+        return np.concatenate([(1 + beta) * new - beta * last, new]), norm(bounds * self.scale)
+
+    def predictions(self, w: Array) -> tuple[Array, Floats]:
+        """z at the examples, (n, m), and a bound on the error of the network's."""
+        some, size = self.examples, np.abs(w).astype(np.float64)
+        off = some.over_rows.entries(some.X, size, largest=REACH, far=some.farthest) + some.rough * size.sum(axis=0)
+        return some.X @ w, off
+
+    def derivatives(self, z: Array, Ez: Floats) -> tuple[Array, Floats]:
+        """ψ at the examples, (n, m), and a bound on the error of the network's, for values z that err by Ez.
+
+        |computed - ψ(z)| ≤ |computed - bank(z')| + |bank(z') - ψ(z')| + |ψ(z') - ψ(z)|, z' as held. The first is at
+        most 2θ A(z'), A the bank with the absolute values of its tokens' values, and weights change by no more than a
+        factor e^(2 |slope| |z' - z|), so A(z') is at most that times A(z).
+        """
+        some, loss, u = self.examples, self.loss, self.examples.over_rows.precision.unit
+        Y, Ey = some.Y, u * np.abs(some.Y).astype(np.float64)
+        d, rough = loss.derivative(z, Y)
+        sizes = (np.abs(z) + np.abs(Y)).astype(np.float64) + Ez
+        Ed = loss.curvature * (Ez + Ey) + loss.error + rough + 4 * u * sizes
+        if loss.delta is not None:
+            largest = sizes + loss.delta
+            Ed += RECTIFIER / sharpness(loss.delta, some.dtype) + u * largest * (2 * len(some.prompt.rows) + 64)
+        for bank in loss.banks:
+            asked = [z - Y] if bank.residual else [z, Y][: bank.slopes.shape[1]]
+            points = np.stack(asked, axis=-1)  # (n, m, k)
+            lead = 0.0 if bank.odd else precision_of(some.dtype).lead
+            scores = np.abs(points) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead  # (n, m, T)
+            steepest = np.abs(bank.slopes).max(axis=0).sum()
+            theta = u * (points.shape[-1] + 12) * (2 + scores.max(axis=-1)) + u * (2 * len(bank.slopes) + 12)
+            size = bank.sizes(points)[..., 0] * np.exp(2 * steepest * (Ez + Ey))
+            Ed = Ed + (np.expm1(2 * theta) * size).astype(np.float64)
+        outside = (np.abs(z) + Ez > loss.reach) | (Y + loss.shift < loss.labels[0]) | (Y + loss.shift > loss.labels[1])
+        return d, np.where(outside, inf, Ed.astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -272,12 +327,14 @@ Algorithm = Newton | Descent | Lasso
 def follow(network: Network, prompt: Prompt, place: Registers, algorithm: Algorithm) -> Report:
     """Run a network layer by layer beside its algorithm. Cost: a forward pass, and the algorithm's three times over."""
     held = exact = algorithm.start
-    found = list[Iterate]()
-    for number, now, V in iterates(network, prompt, place):
+    held = held.astype(network.dtype).astype(np.longdouble)
+    found, scale = list[Iterate](), algorithm.scale if isinstance(algorithm, Descent) else 1.0
+    for layer, now, V in iterates(network, prompt, place):
         from_held, local = algorithm.step(len(found), held, V)
         exact, _ = algorithm.step(len(found), exact)
-        bound = norm(from_held - exact) + local
-        found.append(Iterate(number, "w", norm(now - exact), bound if bound < inf else inf, norm(exact)))
+        bound, away = norm(scale * (from_held - exact)) + local, norm(scale * (now - exact))
+        known, added = (number if number < inf else inf for number in (bound, local))  # neither overflow nor nan
+        found.append(Iterate(layer, "w", away, known, norm(scale * exact), added))
         held = now
     return Report(tuple(found))
 

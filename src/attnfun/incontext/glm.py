@@ -1,4 +1,4 @@
-"""Generalised linear models, robust regression, and plain gradient descent."""
+"""Generalised linear models and robust regression."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import as_float, one_of
-from ..errors import InputError, shown
-from ..network import Network
-from . import convex, exact
+from ..arguments import one_of
+from ..errors import InputError
 from .banks import FAMILIES, Bank, poisson
 from .base import check_number
 from .linear import InContextRegressor
 from .newton import NewtonLearner
 from .prompt import Prompt, power_of_two, write
-from .report import Report
 
 Floats = npt.NDArray[np.float64]
 
@@ -105,61 +102,3 @@ class GLM(NewtonLearner, InContextRegressor):
         check_number("curvature", self.curvature, zero=False)
         known = ["huber", "log-cosh", "poisson"]
         one_of("family", self.family, known)
-
-
-class GradientDescent(InContextRegressor):
-    """`n_steps` steps of gradient descent from zero on `mean_i ℓ(w·x_i + b - y_i) + alpha |w|²/2`.
-
-    The step is 1/(p c + 1), p the number of features with the intercept and c the largest curvature of the loss, in
-    units in which features have mean squares of at most 1; with `momentum`, Nesterov's.
-
-    >>> model = GradientDescent(n_steps=200, momentum=0.5).fit([[0.0], [1.0], [3.0]], [1.0, 3.0, 7.0])
-    >>> model.coef_.round(6)
-    array([2.])
-    """
-
-    def __init__(
-        self,
-        loss: str = "squared",
-        *,
-        alpha: float = 0.0,
-        delta: float = 1.0,
-        momentum: float = 0.9,
-        fit_intercept: bool = True,
-        n_steps: int | None = None,
-        dtype: str = "float64",
-    ) -> None:
-        self.loss, self.alpha, self.delta, self.momentum = loss, alpha, delta, momentum
-        self.fit_intercept, self.n_steps, self.dtype = fit_intercept, n_steps, dtype
-
-    @property
-    def _default_steps(self) -> int:
-        return 100
-
-    def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
-        sizes = n_features, n_outputs, self._bank, self.fit_intercept, n_steps, self.dtype
-        return convex.descend(*sizes, momentum=self.momentum)
-
-    @property
-    def _bank(self) -> Bank | None:
-        return None if self.loss == "squared" else FAMILIES[self.loss](self.delta)
-
-    def _report(self, network: Network, prompt: Prompt) -> Report:
-        place = convex.descent_registers(prompt.features, len(prompt.units.y))
-        algorithm = exact.Descent(exact.Examples(prompt, self.dtype), self._bank, self.momentum)
-        return exact.follow(network, prompt, place, algorithm)
-
-    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
-        alpha = self.alpha * len(X)
-        least = np.sqrt(alpha / (len(X) + X.shape[1] + self.fit_intercept))
-        unit = None if self.loss == "squared" else 1.0
-        return write(X, y, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=unit)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("alpha", self.alpha, zero=True)
-        check_number("delta", self.delta, zero=False)
-        known = ["squared", "huber", "log-cosh"]
-        one_of("loss", self.loss, known)
-        if not 0 <= as_float(self.momentum) < 1:
-            raise InputError("momentum must be at least 0 and below 1", got=shown(self.momentum))

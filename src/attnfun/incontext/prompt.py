@@ -115,6 +115,8 @@ class Prompt:
     examples: int
     queries: int
     blocks: int = 1
+    centred: bool = True
+    """Does the network take off the means of the examples, where there is an intercept?"""
 
     def read(self, out: Floats) -> Answer:
         """What a network made of this prompt, in the user's units.
@@ -155,6 +157,7 @@ def write(
     y_unit: float | None = None,
     blocks: int = 1,
     gauge: bool = False,
+    centred: bool | None = None,
 ) -> Prompt:
     """The prompt for examples X (n, d), y (n, m) and queries (k, d).
 
@@ -163,11 +166,15 @@ def write(
 
     A softmax loss does not change when all outputs are shifted by the same function, and the solution wanted is that
     with Σ_k w_jk = 0. With `gauge` these sums are penalised, which changes nothing there and makes it unique.
+
+    Points are measured from the mean of the examples if the network takes it off: with an intercept, unless `centred`
+    says otherwise.
     """
-    (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, intercept, least_unit, common_unit, y_unit)
+    centred = intercept if centred is None else centred
+    (n, d), m, units = X.shape, y.shape[1], Units.of(X, y, centred, least_unit, common_unit, y_unit)
     features = d + intercept
     count = features * blocks
-    _check_reach(queries - (X.mean(axis=0) if intercept else 0.0), units)
+    _check_reach(queries - (X.mean(axis=0) if centred else 0.0), units)
     X, queries = units.points(X), units.points(queries)
     place = Registers(**columns(features, m, blocks))
     rows = np.zeros((2 * count + 1 + 2 * n + len(queries), place.width))
@@ -191,7 +198,7 @@ def write(
     if threshold:
         strength = np.append(threshold / units.x, free)[None] / units.y[:, None]  # (m, p)
         state[:, place["threshold"]] = np.repeat(strength.reshape(-1, 1), 2, axis=0)
-    return Prompt(rows, units, features, bool(intercept), n, len(queries), blocks)
+    return Prompt(rows, units, features, bool(intercept), n, len(queries), blocks, bool(centred))
 
 
 def _check_reach(away: Floats, units: Units) -> None:

@@ -54,6 +54,8 @@ class Iterate:
     bound: float
     size: float
     """Norm of the exact iterate."""
+    added: float | None = None
+    """Bounds what the last step alone adds to the distance, where that is known."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,13 @@ class Report:
     iterates: tuple[Iterate, ...]
 
     def __str__(self) -> str:
-        lines = [f"{'layer':>5}  {'':8}  {'distance':>9}  {'bound':>9}  {'size':>9}"]
+        lines = [f"{'layer':>5}  {'':8}  {'distance':>9}  {'bound':>9}  {'size':>9}  {'in step':>9}"]
         lines += [
-            f"{i.layer:5}  {i.register:8}  {i.distance:9.2e}  {i.bound:9.2e}  {i.size:9.2e}" for i in self.iterates
+            f"{i.layer:5}  {i.register:8}  {i.distance:9.2e}  {i.bound:9.2e}  {i.size:9.2e}"
+            + ("" if i.added is None else f"  {i.added:9.2e}")
+            for i in self.iterates
         ]
-        return "\n".join(lines)
+        return "\n".join(line.rstrip() for line in lines)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Distances and bounds against layers; saved if `path` is given."""

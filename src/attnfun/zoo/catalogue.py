@@ -59,10 +59,10 @@ def _ridge() -> Specimen:
 
 
 def _descent() -> Specimen:
-    from ..incontext.glm import GradientDescent
+    from ..incontext.gradient import GradientDescent
     from .learners import Sizes, descent, specimen_of
 
-    learner = GradientDescent(alpha=0.1, momentum=0.5, fit_intercept=False, n_steps=3)
+    learner = GradientDescent(step=0.25, alpha=0.1, momentum=0.5, fit_intercept=False, steps=3)
     sizes = Sizes(features=2, examples=4, queries=1)
     return specimen_of(descent, learner, sizes, "descent", "three steps of gradient descent in context")
 

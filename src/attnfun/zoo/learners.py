@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..incontext import convex, least_squares
-from ..incontext.glm import GradientDescent
+from ..incontext import descent as descending
+from ..incontext import least_squares
+from ..incontext.gradient import GradientDescent
 from ..incontext.linear import Ridge
+from ..incontext.losses import READY
 from ..incontext.prompt import columns
 from ..incontext.registers import Registers
 from ..network import Affine, Network
@@ -119,6 +121,9 @@ class Algorithm(Program):
         found = {name: data[..., self.given[name]] for name in ("x", "y")}
         count = n + state[..., self.given["counts"]].sum(axis=(1, 2))  # (B,)
         penalty, query = state[..., self.given["penalty"]], X[:, 2 * p + 1 + 2 * n :, self.given["x"]]
+        if "odds" in self.place.places:  # what steps are multiplied with, and where they start
+            found["rate"] = descending.LARGEST / (1 + np.exp(state[..., self.place["odds"]]))  # (B, p, 1)
+            found["start"] = state[..., self.place["start"]]
         return {**found, "penalty": penalty, "query": query, "count": count[:, None, None]}
 
     def _input(self, state: State, kind: str, name: str, row: int, column: int) -> Floats:
@@ -192,35 +197,47 @@ def ridge(learner: Ridge, sizes: Sizes) -> tuple[Network, Algorithm]:
 
 
 def descent(learner: GradientDescent, sizes: Sizes) -> tuple[Network, Algorithm]:
-    """Gradient descent on squares without intercept: `incontext/convex.descend` as network and program."""
-    p, beta = sizes.features, learner.momentum
-    rate, registers = convex.step_length(p, None), convex.descent_registers(p, 1)
-    nothing = np.zeros((p, 1))
+    """Gradient descent on squares without intercept: `incontext/descent.py` as network and program."""
+    p, beta, steps = sizes.features, learner.momentum, learner.steps
+    registers = descending.registers_for(p, 1, READY["squared"](1.0, 1.0), steps)
     stages = [Stage("K", "K", 1, "state", "penalty/count", lambda s: s["penalty"] / s["count"])]
 
     def iterate(s: State, name: str) -> Floats:
-        return s[name] if name in s else np.broadcast_to(nothing, (len(s["x"]), p, 1))
+        return s[name] if name in s else s["start"]
 
-    for t in range(1, (learner.n_steps or 0) + 1):
-        layer, w, last = 3 * t - 1, f"w {t - 1}", f"v {t - 1}"
+    for t in range(1, steps + 1):
+        layer, w, last = 4 * t - 2, f"w {t - 1}", f"v {t - 1}"
 
         def gradient(s: State, t: int = t) -> Floats:
             return np.swapaxes(s["x"], 1, 2) @ (s[f"z {t}"] - s["y"]) / s["count"]
-
-        def stepped(s: State, t: int = t, w: str = w) -> Floats:
-            return iterate(s, w) - rate * (s[f"g {t}"] + s[f"q {t}"])
 
         def extrapolated(s: State, t: int = t, last: str = last) -> Floats:
             return (1 + beta) * s[f"v {t}"] - beta * iterate(s, last)
 
         stages += [
-            Stage(f"z {t}", "z", layer, "data", f"X {w}", lambda s, w=w: s["x"] @ iterate(s, w), layer + 2),
-            Stage(f"q {t}", "q", layer, "state", f"K {w}", lambda s, w=w: s["K"] @ iterate(s, w), layer + 2),
-            Stage(f"g {t}", "g", layer + 1, "state", f"X'(z {t} - y)/count", gradient, layer + 2),
-            Stage(f"v {t}", "last", layer + 2, "state", f"{w} - {rate:g} (g {t} + q {t})", stepped),
-            Stage(f"w {t}", "w", layer + 2, "state", f"{1 + beta:g} v {t} - {beta:g} {last}", extrapolated),
+            Stage(f"z {t}", "z", layer, "data", f"X {w}", lambda s, w=w: s["x"] @ iterate(s, w), layer + 3),
+            Stage(f"q {t}", "q", layer, "state", f"K {w}", lambda s, w=w: s["K"] @ iterate(s, w), layer + 3),
+            Stage(f"g {t}", "g", layer + 1, "state", f"X'(z {t} - y)/count", gradient, layer + 3),
+            Stage(
+                f"s {t}",
+                "s",
+                layer + 2,
+                "state",
+                f"rate (g {t} + q {t})",
+                lambda s, t=t: s["rate"] * (s[f"g {t}"] + s[f"q {t}"]),
+                layer + 3,
+            ),
+            Stage(
+                f"v {t}",
+                "last",
+                layer + 3,
+                "state",
+                f"{w} - s {t}",
+                lambda s, t=t, w=w: iterate(s, w) - s[f"s {t}"],
+            ),
+            Stage(f"w {t}", "w", layer + 3, "state", f"{1 + beta:g} v {t} - {beta:g} {last}", extrapolated),
         ]
-    end, layer = f"v {learner.n_steps}", 3 * (learner.n_steps or 0) + 2
+    end, layer = f"v {steps}", 4 * steps + 2
     stages.append(Stage("z", "z", layer, "query", f"query {end}", lambda s: s["query"] @ s[end]))
     return _fixed(learner.network(p, n_outputs=1), registers, sizes), _algorithm(sizes, registers, stages)
 
