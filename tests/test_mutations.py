@@ -385,9 +385,8 @@ def test_settings_of_nodes_in_onnx_files(operation, settings, monkeypatch, tmp_p
     """A reader that forgets the settings of a node is found by its values; without that, another function is proved."""
     weights = {"W": np.array([[-1.5]]), "b": np.array([0.5])} if operation == "Gemm" else {}
     path = onnx_file(tmp_path / "f.onnx", [helper.make_node(operation, ["x", *weights], ["y"], **settings)], weights)
-    read, known = onnx_files.OPERATIONS[operation], operation != "Gemm"
-    box = [(-2, -1)]
-    assert (status_of(path, box) is not None) == known
+    read, box = onnx_files.OPERATIONS[operation], [(-2, -1)]
+    assert status_of(path, box) is af.types.Status.PROVED
     monkeypatch.setitem(onnx_files.OPERATIONS, operation, lambda write, arguments, _: read(write, arguments, {}))
     assert status_of(path, box) is None
     monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)

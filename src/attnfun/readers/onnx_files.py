@@ -217,21 +217,25 @@ def _function(kind: str, name: str, **names: tuple[str, float]) -> Callable[[Wri
 def _gemm(write: Writer, arguments: list[Any], settings: Settings) -> Value:
     a, b, *more = arguments
     c = more[0] if more and settings.get("beta", 1.0) != 0 else None
-    factors = (settings.get("alpha", 1.0), settings.get("beta", 1.0) if c is not None else 1.0)
-    if not isinstance(a, Value) or settings.get("transA", 0) or factors != (1.0, 1.0):
+    alpha, beta = settings.get("alpha", 1.0), settings.get("beta", 1.0)
+    if not isinstance(a, Value) or settings.get("transA", 0):
         raise unsupported(
             f"Gemm of {_kinds(arguments)} with {settings} ({write.name})",
-            ["Gemm of a value and constants with alpha = beta = 1 and transA = 0"],
+            ["Gemm of a value and constants with transA = 0"],
         )
+    if c is not None and beta != 1.0:
+        c = write.multiply(write.value(c), np.array(beta))
     b = write.swap(b) if isinstance(b, Value) and settings.get("transB", 0) else b
     b = b.T if isinstance(b, np.ndarray) and settings.get("transB", 0) else b
     if (
         isinstance(b, np.ndarray)
         and isinstance(c, np.ndarray)
+        and alpha == 1.0
         and c.shape in ((), (1,), (b.shape[1],), (1, b.shape[1]))
     ):
         return write.linear(a, b, c.ravel())
     product = write.matmul(a, b)
+    product = product if alpha == 1.0 else write.multiply(product, np.array(alpha))
     return product if c is None else write.add(product, c)
 
 

@@ -128,19 +128,16 @@ def attended(step: Step, X: Array) -> Array:
 
 def _of_one_token(layer: Attention, weights: dict[str, Array], X: Array) -> Array:
     """A layer in which one token sees itself and a few memory tokens, all heads at once; (b, 1, d) -> (b, 1, o)."""
-    q, k, v = (plain.by_head(X, weights[name], weights[f"{name}_bias"])[:, 0] for name in ("query", "key", "value"))
-    keys = [k, *weights["keys"].transpose(1, 0, 2)[:, None]]  # (b, H, k), then (1, H, k) for each memory token
-    values = [v, *weights["values"].transpose(1, 0, 2)[:, None]]  # (b, H, v), then (1, H, v)
-    scores = [plain.score(q, key[:, :, None])[..., 0] for key in keys]  # (b, H) each
-    top = np.maximum.reduce(scores)
-    shares = [np.exp(score - top) for score in scores]
-    whole = sum(shares[1:], shares[0])
-    mean = sum(
-        ((share / whole)[..., None] * value for share, value in zip(shares, values, strict=True)), np.zeros_like(v)
-    )
-    flat = weights["output"].reshape(-1, layer.width_out)  # (H v, o)
-    out = plain.project(mean.reshape(len(X), 1, -1), flat, weights["output_bias"])
-    return out + X if layer.residual else out
+    from . import single  # the loops are compiled when they are first used
+
+    parts = ("query", "key", "value")
+    projection = np.concatenate([weights[name].transpose(1, 0, 2).reshape(X.shape[2], -1) for name in parts], axis=1)
+    bias = np.concatenate([weights[f"{name}_bias"].ravel() for name in parts])  # (P,), beside (d, P)
+    out = np.zeros((len(X), layer.width_out), dtype=X.dtype)
+    output = weights["output"].reshape(-1, layer.width_out)  # (H v, o)
+    keys, values = (np.ascontiguousarray(weights[name]) for name in ("keys", "values"))  # (H, M, k), (H, M, v)
+    single.attended(np.ascontiguousarray(X[:, 0]), projection, bias, keys, values, output, weights["output_bias"], out)
+    return out[:, None] + X if layer.residual else out[:, None]
 
 
 def _with_data(found: Moments, q: Array, X: Array, weights: dict[str, Array], head: int) -> Array:
