@@ -82,7 +82,7 @@ def certify(
     none. What was proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one
     of them.
     """
-    if isinf(norm) and (one := claim.of_one_token()) is not claim:
+    if isinf(norm) and (one := claim.of_one_token()) is not None:
         return certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort).for_all_tokens(claim)
     target = claim.target
     if target is None:

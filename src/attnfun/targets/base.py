@@ -149,9 +149,9 @@ class Target(ABC):
             delattr(part, name)  # what was worked out for the whole domain
         return part
 
-    def one_token(self) -> Target:
-        """A map on sequences that treats every token alike, as a map on one token; or Unanswerable."""
-        raise Unanswerable
+    def one_token(self) -> Target | None:
+        """A map on sequences that treats every token alike, as a map on one token; None for all others."""
+        return None
 
     def contradiction(self, point: Floats) -> str:
         """What values, recorded or at a point (D,), say against a declaration; nothing if they agree with it, in words.
@@ -165,11 +165,9 @@ class Target(ABC):
         return {}
 
     def identity(self) -> Any:
-        """What tells this function from every other one, JSON-ready; or Unanswerable where only its name is known."""
+        """What tells this function from every other one, JSON-ready; None where only its name is known."""
         arrays = self.arrays()
-        if not arrays:
-            raise Unanswerable
-        return [self.as_dict(), digest(arrays)]
+        return [self.as_dict(), digest(arrays)] if arrays else None
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:

@@ -264,18 +264,18 @@ class Traced(Target):
     def _circuit(self) -> Circuit:
         return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
-    def one_token(self) -> Target:
+    def one_token(self) -> Target | None:
         """The function on a sequence of equal tokens, at the first of them."""
         (length, width), low, high = self.domain.tokens, self.domain.lo, self.domain.hi
         alike = length > 1 and len(self.output_shape) == 2 and self.output_shape[0] == length
         alike = alike and bool((low == low[:1]).all() and (high == high[:1]).all())
         if not alike or not acts_on_each_token(self.program, length, width):
-            raise Unanswerable
+            return None
         one = OneToken(self.function.function, length, self.function.name)
         try:
             return Traced.of(PythonFunction(one, Box(low[:1], high[:1])))
-        except Untraceable:
-            raise Unanswerable from None
+        except (Untraceable, InputError):  # the function takes sequences of that length only
+            return None
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name, and its operations as a formula, unless that is too long; the code itself is not stored."""

@@ -66,7 +66,8 @@ class Stacked(Target):
 
     def identity(self) -> Any:
         """That of all parts."""
-        return [self.kind, [part.identity() for part in self.parts]]
+        each = [part.identity() for part in self.parts]
+        return None if None in each else [self.kind, each]
 
 
 class Composed(Target):
@@ -123,7 +124,8 @@ class Composed(Target):
 
     def identity(self) -> Any:
         """That of both."""
-        return [self.kind, self.outer.identity(), self.outer.domain.as_dict(), self.inner.identity()]
+        outer, inner = self.outer.identity(), self.inner.identity()
+        return None if outer is None or inner is None else [self.kind, outer, self.outer.domain.as_dict(), inner]
 
 
 def combined(

@@ -93,7 +93,7 @@ def _by_one_token(claim: Claim, proof: Proof, norm: float, check: Checker) -> Co
     """What holds for one token holds for all, if target and network treat every token alike and alone [T 11.8]."""
     _need(proof, 1, norm)
     one = claim.of_one_token()
-    if one is claim:
+    if one is None:
         raise refuse_proof(ALIKE, "must be about a map that treats every token alike", claim.network)
     return check(proof.premises[0], one)
 
