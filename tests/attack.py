@@ -26,7 +26,6 @@ from attnfun.network import Attention
 from attnfun.network.reference import apply
 from attnfun.proofs.search import corners
 from attnfun.runtime.backends.numpy import run as run_densely
-from attnfun.targets import Unanswerable
 from balls import PRECISIONS, BallNetwork, Formula, ball, exact, in_floats, precision
 
 SAMPLES = 129
@@ -61,14 +60,15 @@ def hostile_points(net: af.types.Compiled, count: int, seed: int) -> np.ndarray:
 def _ties(net: af.types.Compiled, random: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Points where two keys have equal scores, or where a piecewise-linear target has a kink, or close to that."""
     count, centre = len(random), ((net.domain.lo + net.domain.hi) / 2).ravel()
-    try:
-        planes = net.certificate.claim.target.maxima().groups.coefficients  # (G, N, 1+P)
+    maxima = net.certificate.claim.target.maxima()
+    if maxima is not None:
+        planes = maxima.groups.coefficients  # (G, N, 1+P)
         planes = planes[~planes[..., 1 + net.domain.size :].any(axis=(1, 2))][..., : 1 + net.domain.size]
         group, one, two = (rng.integers(0, size, count) for size in (len(planes), *planes.shape[1:2] * 2))
         plane = planes[group, one] - planes[group, two]
         change, offset = plane[:, 1:], plane[:, 0] + rng.normal(size=count) * 10.0 ** rng.uniform(-12, 0, count)
         centre = np.zeros_like(centre)
-    except Unanswerable:
+    else:
         keys = net.network.attention[0].keys()[0]  # (M, k)
         if len(keys) == 0:
             return random

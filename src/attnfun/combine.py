@@ -32,7 +32,7 @@ from .proofs.naming import indices, product_formula
 from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of, spelled
 from .proofs.search import network_rows
 from .resources.deadline import Deadline
-from .targets import Antiderivative, Expression, PiecewiseLinear, Status, Target, Unanswerable
+from .targets import Antiderivative, Expression, PiecewiseLinear, Status, Target
 from .targets.combined import Composed, Stacked
 from .targets.continuity import modulus
 from .targets.derivatives import derivative as derivative_of
@@ -159,9 +159,8 @@ def derivative(net: Compiled, variable: str | None, eps: float | None, deadline:
     """The derivative of a network by one of its variables, or that of its target compiled anew."""
     axis = _axis(net.domain, variable)
     target = derivative_of(_at_hand(net), axis)
-    try:
-        network = derivative_network(net.network, target.domain, axis, net.output_shape)
-    except Unanswerable:
+    network = derivative_network(net.network, target.domain, axis, net.output_shape)
+    if network is None:
         return _anew(target, net, net.certificate.bound if eps is None else eps, deadline, accept=eps is None)
     certificate = certify(
         Claim.about(target, network),
@@ -189,13 +188,12 @@ def antiderivative(net: Compiled, eps: float | None, deadline: Deadline) -> Comp
     target, domain = _at_hand(net), net.domain
     single = domain.size == 1 and net.output_shape == ()
     _require(single, "an antiderivative needs one variable and one output", got=net.name)
-    try:
-        [formula] = formulas(target, [Spelled(name) for name in domain.axes])
-    except Unanswerable:
+    outputs = formulas(target, [Spelled(name) for name in domain.axes])
+    if outputs is None:
         raise InputError(
             "a function must be a formula to have an antiderivative, or made of NumPy operations", got=net.name
-        ) from None
-    whole = Antiderivative(Expression(formula.text, domain.renamed(domain.axes)))
+        )
+    whole = Antiderivative(Expression(outputs[0].text, domain.renamed(domain.axes)))
     length = float(domain.hi.ravel()[0] - domain.lo.ravel()[0])
     return _anew(whole, net, net.certificate.bound * length if eps is None else eps, deadline, accept=eps is None)
 
@@ -378,9 +376,10 @@ def _common_domain(one: Box, other: Box) -> Box:
 
 def _reach(net: Compiled) -> Interval:
     """Where the values of network and target lie; where nothing is proved, about where they were found."""
-    try:
+    target = net.certificate.claim.target
+    if target is None or target.enclosable:
         reach = reach_of(net.certificate.claim, errors_of(net.certificate)[:, -1])
-    except Unanswerable:
+    else:
         values = network_rows(net.network, net.domain.sample(SAMPLES, np.random.default_rng(net.certificate.seed)))
         low, high = values.min(axis=0), values.max(axis=0)
         reach = Interval(low - (high - low) / 2, high + (high - low) / 2)

@@ -28,7 +28,7 @@ from .resources.deadline import TIME_LIMIT, Deadline
 from .resources.memory import Memory
 from .resources.progress import with_progress
 from .runtime.kernels import allowance_for
-from .targets import Cache, Sampling, Status, Target, Unanswerable, as_target
+from .targets import Cache, Sampling, Status, Target, as_target
 from .targets.defects import jumps, refuse_defects
 from .targets.evaluations import parts_of
 
@@ -153,10 +153,7 @@ def compile(
         request = request.fitted(goal)
         goal.domain.admit(np.empty((0, goal.domain.size)), request.outside)
         refuse_defects(goal, request.largest_jump)
-        try:
-            found = for_each_token(construction, goal, request)
-        except Unanswerable:
-            found = pursue(candidates(construction, goal), goal, request)
+        found = for_each_token(construction, goal, request) or pursue(candidates(construction, goal), goal, request)
         return replace(found, certificate=judged(found.certificate, effort.deadline))
 
 
@@ -177,21 +174,20 @@ def pursue(theorems: list[Construction], goal: Target, request: Request) -> Comp
     raise _best_miss(request, goal, queue)
 
 
-def for_each_token(construction: str, target: Target, request: Request) -> Compiled:
-    """A network for one token, and its certificate, applied to all tokens of a sequence; or Unanswerable.
+def for_each_token(construction: str, target: Target, request: Request) -> Compiled | None:
+    """A network for one token, and its certificate, applied to all tokens of a sequence; None if that does not serve.
 
     A tolerance that one token misses is out of reach for all of them, which are more variables.
     """
     token = target.one_token()
-    theorems = for_one_token(construction, token)
-    if not theorems or request.norm != "inf":
-        raise Unanswerable
+    theorems = [] if token is None else for_one_token(construction, token)
+    if token is None or not theorems or request.norm != "inf":
+        return None
     with token.until(request.effort.deadline):
         one = pursue(theorems, token, request)
-    try:
-        network = on_each_token(one.network, target.domain.tokens[0])
-    except InputError:
-        raise Unanswerable from None
+    network = on_each_token(one.network, target.domain.tokens[0])
+    if network is None:
+        return None
     certificate = one.certificate.for_all_tokens(Claim.about(target, network))
     return replace(one, network=network, certificate=certificate)
 

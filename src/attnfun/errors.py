@@ -151,10 +151,3 @@ class SoundnessError(AttnfunError):
 
 class WorkersLost(AttnfunError):
     """The workers of an executor are gone, or fail again and again."""
-
-
-class Unanswerable(Exception):
-    """A target cannot give what a stage needs: enclosures of a black box, values of a function that is not at hand.
-
-    It never leaves the package.
-    """

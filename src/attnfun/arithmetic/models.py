@@ -34,12 +34,14 @@ class TaylorModels:
     boxes: Interval
 
     @classmethod
-    def of(cls, function: Callable[[Jet], Jet], boxes: Interval, degree: int) -> TaylorModels:
-        """From a function on series, (B, D) -> (B,)."""
+    def of(cls, function: Callable[[Jet], Jet | None], boxes: Interval, degree: int) -> TaylorModels | None:
+        """From a function on series, (B, D) -> (B,); None if it has none."""
         count = len(boxes)
         both = variables(join([Interval(boxes.mid), boxes]), degree)  # (2B, D)
         with np.errstate(all="ignore"):
             series = function(both)
+        if series is None:
+            return None
         last = series.basis.degrees == degree  # (C,)
         mid = np.where(last, series.mid[count:], series.mid[:count])  # (B, C)
         rad = np.where(last, series.rad[count:], series.rad[:count])

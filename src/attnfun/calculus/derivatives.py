@@ -21,7 +21,6 @@ from ..domains.box import Box
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..network.reference import apply
-from ..targets import Unanswerable
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,20 +30,20 @@ EQUAL = 1e-13
 """Slopes that differ by less than this fraction of the largest are equal: their tokens are put together."""
 
 
-def derivative_network(network: Network, domain: Box, axis: int, output_shape: tuple[int, ...]) -> Network:
-    """The derivative by one input of a network with one layer of cross-attention and affine maps; or Unanswerable."""
+def derivative_network(network: Network, domain: Box, axis: int, output_shape: tuple[int, ...]) -> Network | None:
+    """The derivative by one input of a network with one layer of cross-attention and affine maps; None for others."""
     if not network.is_shallow or network.length is None:
-        raise Unanswerable
+        return None
     place = next((k for k, layer in enumerate(network.layers) if isinstance(layer, Attention)), None)
     if place is None:
-        raise Unanswerable
+        return None
     before, layer, after = network.layers[:place], network.layers[place], network.layers[place + 1 :]
     start, steps = _through(before, np.zeros((1, *network.shape_in))), _units(network, before)  # (1, 1, d), (D, 1, d)
     if not isinstance(layer, Attention) or start.shape[1] != 1:
-        raise Unanswerable
+        return None
     count = len(layer.memory)
     if layer.heads * count * (count + 1) // 2 > MOST_TOKENS:
-        raise Unanswerable
+        return None
     heads, centre = [], domain.lo.ravel() / 2 + domain.hi.ravel() / 2
     values = np.einsum("hmv,hvo->hmo", layer.values(), layer.output)  # (H, M, o)
     for number, keys in enumerate(layer.keys()):

@@ -21,7 +21,7 @@ from ..arithmetic.directed import above, below, rounded_up
 from ..domains.box import Box
 from ..errors import InputError
 from ..resources.deadline import Deadline
-from ..targets import Status, Unanswerable
+from ..targets import Status
 from .answers import Enclosure, Extremum, Place
 from .estimates import estimated_extremum
 from .functions import Flags, Floats, Function, Subject, enclosures, halves, longest_axis, relative_width
@@ -57,10 +57,9 @@ def extremum(subject: Subject, kind: str, tolerance: float, deadline: Deadline) 
         )
     sign, bound = (1.0 if kind == "maximum" else -1.0), subject.bound
     sure = subject.certificate.status is not Status.ESTIMATED
-    try:
-        found = maximum(replace(subject.function, sign=sign), tolerance, 2 * bound if sure else 0.0, deadline)
-    except Unanswerable:
+    if not subject.target.enclosable:
         return estimated_extremum(subject, kind)
+    found = maximum(replace(subject.function, sign=sign), tolerance, 2 * bound if sure else 0.0, deadline)
     ends = sorted((sign * found.low, sign * found.high))
     target = Enclosure(ends[0], ends[1], subject.target_status(found.defined))
     network = Enclosure(

@@ -14,7 +14,7 @@ from ..errors import InputError
 from ..proofs import Certificate
 from ..proofs.claim import EDGE_ASSUMPTION
 from ..proofs.rules.parts import errors_of
-from ..targets import Status, Target, Unanswerable
+from ..targets import Status, Target
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -37,26 +37,27 @@ class Function:
         return self.target.domain
 
     def enclose(self, boxes: Interval) -> Interval:
-        """Ranges on boxes (B, D), (B,); or Unanswerable."""
+        """Ranges on boxes (B, D), (B,)."""
         values = self.target.enclose(boxes)[:, self.output]
         return values if self.sign > 0 else -values
 
     def models(self, boxes: Interval, degree: int) -> TaylorModels | None:
         """Taylor models on boxes; None where the target has no series."""
-        try:
-            size = 2 * degree ** max(1, min(self.domain.size, 4))
-            step = max(1, BATCH // size)
-            parts = [
-                TaylorModels.of(self._series, boxes[start : start + step], degree)
-                for start in range(0, len(boxes), step)
-            ]
-        except Unanswerable:
-            return None
+        step = max(1, BATCH // (2 * degree ** max(1, min(self.domain.size, 4))))
+        parts = []
+        for start in range(0, len(boxes), step):
+            models = TaylorModels.of(self._series, boxes[start : start + step], degree)
+            if models is None:
+                return None
+            parts.append(models)
         mid, rad = (np.concatenate([getattr(part, end) for part in parts]) for end in ("mid", "rad"))
         return TaylorModels(parts[0].basis, mid, rad, boxes)
 
-    def _series(self, variables: Jet) -> Jet:
-        values = self.target.jets(variables)[:, self.output]
+    def _series(self, variables: Jet) -> Jet | None:
+        series = self.target.jets(variables)
+        if series is None:
+            return None
+        values = series[:, self.output]
         return values if self.sign > 0 else -values
 
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from ..arithmetic import Interval, join
 from ..errors import InputError
 from ..resources.deadline import Deadline
-from ..targets import Unanswerable
 from .answers import Enclosure, Roots
 from .estimates import estimated_roots
 from .functions import Flags, Floats, Function, Subject, enclosures
@@ -42,10 +41,9 @@ def roots(subject: Subject, deadline: Deadline) -> Roots:
             got=repr(subject.function.domain),
             remedy="Fix the other variables: compile the formula with numbers in their places.",
         )
-    try:
-        single, undecided, defined = isolated(subject.function, deadline)
-    except Unanswerable:
+    if not subject.target.enclosable:
         return estimated_roots(subject)
+    single, undecided, defined = isolated(subject.function, deadline)
     status = subject.target_status(defined)
     found, open_ = (
         tuple(Enclosure(float(low), float(high), status) for low, high in zip(each.lo, each.hi, strict=True))

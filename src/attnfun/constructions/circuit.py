@@ -33,7 +33,7 @@ from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..readers import NetworkFunction
 from ..resources.deadline import Deadline
-from ..targets import Target, Unanswerable
+from ..targets import Target
 from .base import Construction, Forecast, Plan, PlanRequest, proof_work
 from .heads import DEAD
 from .sharpness import RECTIFIER
@@ -69,6 +69,17 @@ class Heads:
         return {number: bank.tokens.size for number, bank in self.banks.items()}
 
 
+def _circuit(target: Target) -> Circuit:
+    """The circuit of a target that has one."""
+    circuit = target.circuit()
+    if circuit is None:
+        raise InputError(
+            "the construction circuit needs a formula of continuous operations that are bounded on the domain",
+            got=str(target.as_dict().get("text", target.as_dict()["kind"])),
+        )
+    return circuit
+
+
 class CircuitConstruction(Construction):
     """A multi-layer network, one head for each step of a formula."""
 
@@ -81,20 +92,18 @@ class CircuitConstruction(Construction):
 
     def serves(self, target: Target) -> bool:
         """Formulas whose operations are continuous, and networks, also those that are affine."""
-        try:
-            return len(target.circuit().units) > 0 or isinstance(target, NetworkFunction)
-        except Unanswerable:
-            return False
+        circuit = target.circuit()
+        return circuit is not None and (len(circuit.units) > 0 or isinstance(target, NetworkFunction))
 
     def rivals(self, target: Target) -> bool:
         """Not for one smooth function of one variable, which is one bank by any name."""
-        return target.domain.size > 1 or not target.circuit().alone
+        return target.domain.size > 1 or not _circuit(target).alone
 
     def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """Banks without polish, less what polish is known to save."""
         if request.aim is None:
             return super().forecast(target, request)
-        sizing = _Sizing.of(target.circuit(), request.aim, request)
+        sizing = _Sizing.of(_circuit(target), request.aim, request)
         sizes = sizing.outlook()
         tokens, work = _total(sizing.circuit, sizes), sizing.work(sizes)
         return Forecast(tokens, len(levels(sizing.circuit)), lambda: self._plan(sizing), work)
@@ -103,7 +112,7 @@ class CircuitConstruction(Construction):
         """Equal shares of the tolerance for all heads."""
         if request.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
-        return self._plan(_Sizing.of(target.circuit(), request.aim, request))
+        return self._plan(_Sizing.of(_circuit(target), request.aim, request))
 
     def _plan(self, sizing: _Sizing) -> Plan:
         circuit, budget, heads = sizing.circuit, sizing.budget, sizing.heads()

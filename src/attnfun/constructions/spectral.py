@@ -43,7 +43,7 @@ from ..pieces.singularities import Line, survey
 from ..pieces.slices import Slices, sliced
 from ..pieces.slopes import paper_tokens, sampled_slopes
 from ..pieces.tokens import Tokens
-from ..targets import Status, Target, Unanswerable
+from ..targets import Status, Target
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
 from .base import Construction, Forecast, Plan, PlanRequest, proof_work
@@ -137,10 +137,8 @@ class SpectralConstruction(Construction):
 
     def rivals(self, target: Target) -> bool:
         """Not for a formula that is one smooth function of one affine form: circuits know that form exactly."""
-        try:
-            return target.domain.size == 1 or not target.circuit().alone
-        except Unanswerable:
-            return True
+        circuit = target.circuit()
+        return target.domain.size == 1 or circuit is None or not circuit.alone
 
     def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """What potentials need without polish, less what polish is known to save."""

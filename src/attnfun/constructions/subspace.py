@@ -29,7 +29,7 @@ from ..pieces.potentials import Mesh
 from ..pieces.slopes import paper_tokens
 from ..pieces.solve import solved
 from ..pieces.tokens import Tokens
-from ..targets import Target, Unanswerable
+from ..targets import Target
 from ..targets.callables import Lipschitz
 from ..targets.piecewise import PiecewiseLinear
 from .base import Construction, Forecast, Plan, PlanRequest
@@ -103,10 +103,8 @@ class SubspaceConstruction(Construction):
 
     def rivals(self, target: Target) -> bool:
         """Not for formulas: circuits know their directions exactly."""
-        try:
-            return not target.circuit().units
-        except Unanswerable:
-            return True
+        circuit = target.circuit()
+        return circuit is None or not circuit.units
 
     def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """The smallest size that is tried."""

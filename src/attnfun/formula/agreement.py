@@ -32,7 +32,7 @@ SEED = 20504
 Flags = npt.NDArray[np.bool_]
 Values = Callable[[Floats], Floats]
 Enclosures = Callable[[Interval], Interval]
-Series = Callable[[Jet], Jet]
+Series = Callable[[Jet], Jet | None]
 
 
 class Sampled(Protocol):
@@ -99,12 +99,16 @@ def refuse_disagreement(
 def refuse_other_series(domain: Sampled, values: Values, enclose: Enclosures, jets: Series) -> None:
     """Compare Taylor series with values, and their slopes with differences; Untraceable where they contradict.
 
+    A function without series has none to compare.
+
     For x and c in a box on which f has the partial derivatives D_k, `f(x) - f(c)` lies in `Σ_k D_k (x_k - c_k)`.
     """
     size = domain.size
     rows = rows_of(domain, 2 * max(1, min(POINTS, NUMBERS // (size * (size + 1)))))
     x, c = np.array_split(rows, 2)  # (B, D) each
     series = jets(variables(Interval(np.minimum(x, c), np.maximum(x, c)), 1))  # (B, m)
+    if series is None:
+        return
     mid, rad = series.mid[..., 1:], series.rad[..., 1:]
     slopes = Interval(directed.add_down(mid, -rad), directed.add_up(mid, rad))  # (B, m, D)
     steps = (Interval(x) - Interval(c)).reshape(len(x), 1, size)

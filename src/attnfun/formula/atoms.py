@@ -7,13 +7,16 @@ from math import inf
 import numpy as np
 
 from ..arithmetic import Interval
-from ..errors import Unanswerable
 from .circuits import RECTIFIER, ZERO, Linear, Unit
 from .composites import Composite
 from .program import Floats
 
 SMALL = 1e-6
 """The fraction of a range by which an argument may be off, for its function to have a modulus of continuity at all."""
+
+
+class NoCircuit(Exception):
+    """Why a function has no circuit. It ends the walk over its operations, and goes no further than `circuit_of`."""
 
 
 class Atoms:
@@ -32,7 +35,7 @@ class Atoms:
         self._ranges: dict[object, Interval] = {Linear.atom(k).key: Interval(low[k], high[k]) for k in range(len(low))}
 
     def unit(self, function: Composite, argument: Linear, text: str, range_: Interval | None = None) -> Linear:
-        """function(argument), or Unanswerable where that is unbounded or has no modulus of continuity."""
+        """function(argument); NoCircuit where that is unbounded or has no modulus of continuity."""
         if not argument.terms:
             return Linear(function.range(float(argument.constant.lo), float(argument.constant.hi)), {})
         if function == Composite.variable():
@@ -43,9 +46,9 @@ class Atoms:
             low, high = function.natural(float(range_.lo), float(range_.hi))
             value = function.range(low, high)
             if not (np.isfinite(value.lo) and np.isfinite(value.hi)):
-                raise Unanswerable
+                raise NoCircuit(f"{text} is not bounded")
             if function != RECTIFIER and function.modulus(low, high, SMALL * (high - low)) == inf:
-                raise Unanswerable
+                raise NoCircuit(f"{text} has no modulus of continuity")
             self._made[key] = self.inputs + len(self.units)
             self.units.append(Unit(function, argument, low, high, text))
             self.learn(Linear.atom(self._made[key]), value)

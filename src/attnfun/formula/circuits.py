@@ -16,7 +16,6 @@ import numpy as np
 from ..arithmetic import Interval, directed, join
 from ..arithmetic.directed import dot_up, rounded_up
 from ..arithmetic.forms import Forms, Frame
-from ..errors import Unanswerable
 from .composites import Composite, Identity
 from .maxima import Likeness
 from .program import Floats
@@ -183,11 +182,11 @@ class Circuit:
             depth.append(1 + max((depth[atom] for atom in unit.argument.terms), default=0))
         return depth[self.inputs :]
 
-    def like(self, forms: Forms) -> Likeness:
-        """max(0, form) as a form of the atoms, for `forms` (2,) of which the first is zero."""
+    def like(self, forms: Forms) -> Likeness | None:
+        """max(0, form) as a form of the atoms, for `forms` (2,) of which the first is zero; None without rectifiers."""
         bends = [k for k, unit in enumerate(self.units) if unit.bends]
         if len(forms.slack) != 2 or not bends:
-            raise Unanswerable
+            return None
         apart = [float((forms[1] - self.arguments[k]).size) for k in bends]
         nearest = int(np.argmin(apart))
         atom = np.eye(1, len(self.frame.lo), 1 + self.inputs + bends[nearest])[0]

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval
-from ..errors import Unanswerable
 from ..resources.deadline import NEVER, Deadline
 from .program import Floats, Program
 
@@ -31,8 +30,8 @@ class Cover:
     defined: bool
 
     @classmethod
-    def of(cls, program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Cover:
-        """Cut the domain evenly, then the boxes on which an operation is undefined or unbounded; or give up."""
+    def of(cls, program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Cover | None:
+        """Cut the domain evenly, then boxes where an operation is undefined or unbounded; None where one stays so."""
         low, high = low.reshape(1, -1), high.reshape(1, -1)
         extent = high - low
         first, most_boxes = (min(count, max(1, NUMBERS // len(program.nodes))) for count in (FIRST, MOST))
@@ -49,7 +48,7 @@ class Cover:
                 again[:] = False
             settled = ~again
             if (settled & ~bounded).any():
-                raise Unanswerable
+                return None
             least = np.minimum(least, start[:, settled].min(axis=1, initial=np.inf))
             most = np.maximum(most, end[:, settled].max(axis=1, initial=-np.inf))
             defined = defined and bool(sure[settled].all())

@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..arithmetic import Interval
-from ..errors import Unanswerable
 from ..resources.deadline import NEVER, Deadline
-from .atoms import Atoms
+from .atoms import Atoms, NoCircuit
 from .circuits import ONE, ZERO, Circuit, Linear, Unit
 from .composites import Composite
 from .cover import Cover
@@ -27,13 +26,29 @@ from .products import EXP, LOG, Factor, Products, is_number, is_whole, logarithm
 from .program import Builder, Floats, Node, Program, enclosed_constant
 
 
-def circuit_of(program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Circuit:
-    """The circuit of a formula on the box [low, high]; Unanswerable if it jumps, is not defined or not bounded."""
+def circuit_of(program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Circuit | None:
+    """The circuit of a formula on the box [low, high]; None if it jumps, is not defined or not bounded."""
+    try:
+        return _lowered(program, low, high, deadline)
+    except NoCircuit:
+        return None
+
+
+def _lowered(program: Program, low: Floats, high: Floats, deadline: Deadline) -> Circuit:
+    """The circuit, or NoCircuit."""
     if any(node.kind in ON_RANGES for node in program.nodes):
-        program = _on_ranges(program, Cover.of(program, low, high, deadline))
+        program = _on_ranges(program, _covered(program, low, high, deadline))
     if program.may_jump:
-        raise Unanswerable
+        raise NoCircuit(f"{program.source} may jump")
     return _Lowering(program, low, high, deadline).circuit()
+
+
+def _covered(program: Program, low: Floats, high: Floats, deadline: Deadline) -> Cover:
+    """Ranges of all operations, or NoCircuit."""
+    cover = Cover.of(program, low, high, deadline)
+    if cover is None:
+        raise NoCircuit(f"{program.source} is not bounded")
+    return cover
 
 
 ON_RANGES = {function.name: function.on_ranges for function in TABLE if function.on_ranges}
@@ -41,14 +56,14 @@ ON_RANGES = {function.name: function.on_ranges for function in TABLE if function
 
 
 def _on_ranges(program: Program, cover: Cover) -> Program:
-    """The same function with other operations for those in ON_RANGES; Unanswerable where there are none."""
+    """The same function with other operations for those in ON_RANGES; NoCircuit where there are none."""
     builder, numbers = Builder(), list[int]()
     for node in program.nodes:
         args = tuple(numbers[k] for k in node.args)
         if node.kind in ON_RANGES:
             text = ON_RANGES[node.kind](*(cover.range(k) for k in node.args))
             if text is None:
-                raise Unanswerable
+                raise NoCircuit(f"{program.text(node)} may jump")
             numbers.append(builder.substitute(text, args, node.place))
         else:
             written = None if node.exact else program.text(node)
@@ -77,7 +92,7 @@ class _Lowering:
     """Makes the atoms while it walks through a program."""
 
     def __init__(self, program: Program, low: Floats, high: Floats, deadline: Deadline) -> None:
-        self.program, self.cover, self.deadline = program, Cover.of(program, low, high, deadline), deadline
+        self.program, self.cover, self.deadline = program, _covered(program, low, high, deadline), deadline
         self.low, self.high = low, high
         self.atoms = Atoms(self.low, self.high)
         self.products = Products(self.atoms)
@@ -196,7 +211,7 @@ class _Lowering:
         if not base.terms:
             return self.atoms.unit(EXP, exponent.scaled(logarithm(base.constant)), text)
         if self.atoms.range(base).lo <= 0:
-            raise Unanswerable
+            raise NoCircuit(f"{text} is a power of what may not be positive")
         return self.atoms.unit(EXP, self.products.of([self.products.log(base, text), exponent], text), text)
 
     # ------------------------------------------------------------ factors

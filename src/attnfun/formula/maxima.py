@@ -39,8 +39,8 @@ class Reference(Protocol):
         """Ranges of the references."""
         ...
 
-    def like(self, forms: Forms) -> Likeness:
-        """The maximum of forms (N,) as a form of the references."""
+    def like(self, forms: Forms) -> Likeness | None:
+        """The maximum of forms (N,) as a form of the references; None if none of them is a maximum."""
         ...
 
 

@@ -20,7 +20,6 @@ from ..arithmetic import Interval, Jet, Untraceable, as_interval, join
 from ..arithmetic.basis import Basis
 from ..arithmetic.directed import SMALLEST, ULP, above, below, rounded_up
 from ..arithmetic.jets import join as join_jets
-from ..errors import Unanswerable
 from ..resources.deadline import NEVER, Deadline
 from .functions import CONSTANTS, FUNCTIONS, JUMPS, OPERATIONS, PARAMETERS
 
@@ -142,18 +141,18 @@ class Program:
         columns = [_as_column(as_interval(steps[k]), len(boxes)) for k in self.outputs]
         return join(columns, axis=1, function=np.stack)
 
-    def jets(self, variables: Jet, deadline: Deadline = NEVER) -> Jet:
-        """In Taylor arithmetic: (B, D) -> (B, m); or Unanswerable."""
+    def jets(self, variables: Jet, deadline: Deadline = NEVER) -> Jet | None:
+        """In Taylor arithmetic: (B, D) -> (B, m); None if an operation has no series."""
         blocks = self._blocks(len(variables), 2 * variables.basis.size)
-        parts = [self._jets(variables[part], deadline) for part in blocks]
+        try:
+            parts = [self._jets(variables[part], deadline) for part in blocks]
+        except Untraceable:
+            return None
         return parts[0] if len(parts) == 1 else join_jets(parts)  # (B, m)
 
     def _jets(self, variables: Jet, deadline: Deadline) -> Jet:
         constant = partial(_constant_series, variables.basis)
-        try:
-            steps = self.run([variables[:, k] for k in range(variables.shape[1])], constant, deadline)
-        except Untraceable:
-            raise Unanswerable from None
+        steps = self.run([variables[:, k] for k in range(variables.shape[1])], constant, deadline)
         zero = variables[:, 0] * 0.0
         return join_jets([zero + steps[k] for k in self.outputs], axis=1, function=np.stack)  # (B, m)
 

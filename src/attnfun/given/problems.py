@@ -13,7 +13,7 @@ from ..arithmetic.directed import SMALLEST, ULP, add_down, rounded_up
 from ..arithmetic.jets import variables
 from ..domains.box import Box
 from ..readers.graph import Graph
-from ..targets import Target, Unanswerable
+from ..targets import Target
 from .differences import closer, enclose_difference
 from .enclosure import MOST_SYMBOLS, Run, enclose, entered, joined
 from .forms import SPARE, Floats, Form, Symbols, linear, made
@@ -125,9 +125,8 @@ def target_forms(target: Target, lo: Floats, hi: Floats) -> Form:
     plain = made(middle, none, radius, natural.lo, natural.hi)
     if lo.shape[1] > MOST_SERIES:
         return plain
-    try:
-        series = target.jets(variables(join([Interval(boxes.mid), boxes]), 2))  # (2B, m)
-    except Unanswerable:
+    series = target.jets(variables(join([Interval(boxes.mid), boxes]), 2))  # (2B, m)
+    if series is None:
         return plain
     count, size = len(lo), lo.shape[1]
     reach = boxes.radius  # (B, D)

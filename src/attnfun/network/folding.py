@@ -18,10 +18,10 @@ from .network import Network, on_each_token, rounded
 
 def folded(network: Network) -> Network:
     """The network as a single layer of attention to memory, without a residual connection; an error if it is none."""
-    try:
-        layers = on_each_token(network.dense(), network.length).layers
-    except InputError:
-        raise _refusal("layers that mix tokens") from None
+    alone = on_each_token(network.dense(), network.length)
+    if alone is None:
+        raise _refusal("layers that mix tokens")
+    layers = alone.layers
     place = [number for number, layer in enumerate(layers) if isinstance(layer, Attention)]
     before, after = (layers[: place[0]], layers[place[0] + 1 :]) if place else ((), ())
     if len(place) != 1 or not all(isinstance(layer, Affine) for layer in (*before, *after)):

@@ -113,8 +113,8 @@ class Network:
         return f"Network({shapes}, {len(self.layers)} layers, {self.heads} heads, {self.tokens} tokens, {self.dtype})"
 
 
-def on_each_token(network: Network, length: int | None) -> Network:
-    """A network for one token, applied to each of `length` tokens alike; an error if it is none.
+def on_each_token(network: Network, length: int | None) -> Network | None:
+    """A network for one token, applied to each of `length` tokens alike; None if it mixes tokens.
 
     The operations on a token are the same, on the same numbers.
     """
@@ -123,7 +123,7 @@ def on_each_token(network: Network, length: int | None) -> Network:
         left = layer.left if isinstance(layer, Affine) else None
         mixes = left is not None and not np.array_equal(left, np.ones((1, 1, 1)))
         if mixes or (isinstance(layer, Attention) and layer.attends_data):
-            raise InputError("only a network that treats tokens alone can be applied to each", got=repr(layer.kind))
+            return None
         if isinstance(layer, Affine) and left is not None:
             layer = Affine(layer.right, layer.constant)
         layers.append(layer)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..arithmetic import Interval
 from ..arithmetic.directed import ULP
 from ..arithmetic.jets import variables
-from ..targets import Target, Unanswerable
+from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
@@ -130,12 +130,10 @@ def gradients(target: Target, rows: Floats) -> Floats:
     """Derivatives at rows, (S, D) -> (S, m, D); by Taylor series where the target has them."""
     size = rows.shape[1]
     step = max(1, NUMBERS // (size * (size + 1)))  # series of all variables at a row
-    try:
-        jets = [target.jets(variables(Interval(rows[k : k + step]), 1)) for k in range(0, len(rows), step)]
-        if all(np.isfinite(jet.rad).all() for jet in jets):
-            return np.concatenate([jet.mid[..., 1:] for jet in jets])
-    except Unanswerable:
-        pass
+    starts = range(0, len(rows), step)
+    series = [jet for k in starts if (jet := target.jets(variables(Interval(rows[k : k + step]), 1))) is not None]
+    if len(series) == len(starts) and all(np.isfinite(jet.rad).all() for jet in series):
+        return np.concatenate([jet.mid[..., 1:] for jet in series])
     low, high = target.domain.lo.ravel(), target.domain.hi.ravel()
     columns = []
     for axis in range(rows.shape[1]):

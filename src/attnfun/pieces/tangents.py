@@ -24,14 +24,14 @@ from math import prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval
+from ..arithmetic import Interval, Jet
 from ..arithmetic.directed import with_room
 from ..arithmetic.jets import variables
 from ..domains.box import Box
 from ..errors import InputError, ToleranceNotMet
 from ..resources.deadline import NEVER, Deadline
 from ..resources.memory import UNLIMITED, Memory
-from ..targets import Target, Unanswerable
+from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,11 +62,7 @@ def has_second_derivatives(target: Target) -> bool:
     if target.outputs != 1:
         return False
     middle = (target.domain.lo / 2 + target.domain.hi / 2).reshape(1, -1)
-    try:
-        target.jets(variables(Interval(middle), 1))
-    except Unanswerable:
-        return False
-    return True
+    return target.jets(variables(Interval(middle), 1)) is not None
 
 
 def tangents(
@@ -179,9 +175,17 @@ def _product(axes: list[Floats]) -> Floats:
     return np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")], axis=1)
 
 
+def _series(target: Target, boxes: Interval, degree: int) -> Jet:
+    """Taylor series on boxes (B, D), (B, 1), of a target that has them."""
+    series = target.jets(variables(boxes, degree))
+    if series is None:
+        raise InputError("tangent planes need a function with derivatives", got=str(target.as_dict()["kind"]))
+    return series
+
+
 def _planes(target: Target, points: Floats) -> tuple[Floats, Floats]:
     """Values and gradients at points, (N,) and (N, D), in plain floats."""
-    jet = target.jets(variables(Interval(points), 1))
+    jet = _series(target, Interval(points), 1)
     return jet.mid[:, 0, 0], jet.mid[:, 0, 1 : 1 + points.shape[1]]
 
 
@@ -193,7 +197,7 @@ def _hessians(target: Target, low: Floats, high: Floats, deadline: Deadline) -> 
     for start in range(0, len(low), step):
         deadline.check("enclosing second derivatives")
         part = slice(start, start + step)
-        jet = target.jets(variables(Interval(low[part], high[part]), 2))
+        jet = _series(target, Interval(low[part], high[part]), 2)
         base = jet.basis
         second = base.exponents[base.degrees == 2]  # (C, D)
         rows = np.array([np.flatnonzero(row)[[0, -1]] for row in second])  # (C, 2)

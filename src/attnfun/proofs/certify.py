@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf, isinf, nextafter
 from pathlib import Path
@@ -22,7 +21,7 @@ from ..network import Attention, Network
 from ..network.layers import tokens_read
 from ..resources.deadline import NEVER, Deadline
 from ..resources.memory import UNLIMITED, Memory
-from ..targets import SamplesTarget, Status, Target, Unanswerable
+from ..targets import SamplesTarget, Status, Target
 from ..targets.base import BOUNDED
 from ..targets.samples import mean_over_rows
 from .certificate import Certificate
@@ -82,7 +81,7 @@ def certify(
     none. What was proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one
     of them.
     """
-    if isinf(norm) and (one := claim.of_one_token()) is not claim:
+    if isinf(norm) and (one := claim.of_one_token()) is not None:
         return certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort).for_all_tokens(claim)
     target = claim.target
     if target is None:
@@ -213,9 +212,7 @@ def _refuse_infinite(target: Target, outcome: Outcome | None, eps: float | None,
 
 def _is_bounded(target: Target, box: Interval) -> bool:
     """Is the target known to be bounded on a box (1, D)?"""
-    with suppress(Unanswerable):
-        return bool(np.isfinite(target.enclose(box).magnitude).all())
-    return False
+    return bool(np.isfinite(target.enclose(box).magnitude).all())
 
 
 def _doubtful(target: Target, outcome: Outcome, search: Found) -> Floats:
@@ -365,13 +362,12 @@ def _search(target: Target, claim: Claim, norm: float, seed: int, deadline: Dead
     if isinstance(target, SamplesTarget):
         return Found(_at_rows(target, claim, norm), len(target.samples.X), 0, nowhere)
     points = _points(claim.network)
-    try:
-        if isinf(norm):
-            return largest_error(target, claim.network, points, seed, deadline)
-        return mean_error(target, claim.network, points, seed, norm, deadline)
-    except Unanswerable:
+    if not target.evaluable:
         recorded = nowhere if claim.samples is None else claim.samples[0]
         return Found(0.0, 0, 0, recorded[:: max(1, len(recorded) // points)])
+    if isinf(norm):
+        return largest_error(target, claim.network, points, seed, deadline)
+    return mean_error(target, claim.network, points, seed, norm, deadline)
 
 
 def _at_rows(target: SamplesTarget, claim: Claim, norm: float) -> float:

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..network import Network
 from ..network.network import on_each_token
 from ..readers import read_network
-from ..targets import Target, Unanswerable
+from ..targets import Target
 from ..targets import restore as restore_target
 from ..targets.combined import combined
 from .naming import combined_name
@@ -69,14 +69,12 @@ class Claim:
         target = combined(description, known, domain, output_shape) if len(known) == len(parts) else None
         return cls(network, domain, output_shape, description, target, None, parts)
 
-    def of_one_token(self) -> Claim:
-        """The same claim for one token, if target and network treat every token alike; else the claim itself."""
-        try:
-            if self.target is None or self.network.length in (None, 1):
-                return self
-            return Claim.about(self.target.one_token(), on_each_token(self.network, 1))
-        except (Unanswerable, InputError):
-            return self
+    def of_one_token(self) -> Claim | None:
+        """The same claim for one token, if there are several and target and network treat every token alike."""
+        if self.target is None or self.network.length in (None, 1):
+            return None
+        target, network = self.target.one_token(), on_each_token(self.network, 1)
+        return None if target is None or network is None else Claim.about(target, network)
 
     @property
     def imitated(self) -> Target:

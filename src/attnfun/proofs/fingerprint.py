@@ -8,7 +8,6 @@ from hashlib import sha256
 from .._version import __version__
 from ..errors import InputError
 from ..network.storage import pack
-from ..targets import Unanswerable
 from ..targets.base import digest
 from .rules.boxes import Problem
 
@@ -23,13 +22,12 @@ def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:
     known has no fingerprint.
     """
     tensors, description = pack(problem.network)
-    try:
-        target = problem.target.identity()
-    except Unanswerable:
+    target = problem.target.identity()
+    if target is None:
         raise InputError(
             "a proof can leave its state in a checkpoint if the function is known to the last operation",
             got=f"{problem.target.as_dict()}, which symbols cannot trace",
             remedy="Write it as a formula in text, or leave out checkpoint=.",
-        ) from None
+        )
     words = [__version__, STATE, description, digest(tensors), target, problem.target.domain.as_dict(), goal, norm]
     return sha256(json.dumps(words, sort_keys=True).encode()).hexdigest()[:24]

@@ -29,7 +29,7 @@ from ..arithmetic.jets import TINY, variables
 from ..arithmetic.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
-from ..targets import Target, Unanswerable
+from ..targets import Target
 from .heads import Bank, Focus
 from .moments import Moments
 from .polynomials import largest_value, reaches, recentred
@@ -64,11 +64,11 @@ class TaylorBounds:
     def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
         """Bounds on |target - network| over boxes (B, D), largest over outputs, inf where nothing is known; (B,).
 
-        Unanswerable for long sequences of tokens that attend to each other.
+        Nothing is known for long sequences of tokens that attend to each other.
         """
         size = basis(boxes.shape[1], self.degree).size
         if self.pairs * size > PAIRS:
-            raise Unanswerable
+            return np.full(len(boxes), np.inf)
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
         each = WORK if self.network.is_shallow else longest + 1
         rows = max(1, ENTRIES // (size * each * self.network.rows))
@@ -79,7 +79,10 @@ class TaylorBounds:
         return np.concatenate(parts)
 
     def _bound(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
-        centre, around = self._difference(boxes, focus)
+        difference = self._difference(boxes, focus)
+        if difference is None:
+            return np.full(len(boxes), np.inf)
+        centre, around = difference
         base = centre.basis
         last = base.degrees == base.degree  # (C,)
         mid, rad = np.where(last, around.mid, centre.mid), np.where(last, around.rad, centre.rad)  # (B, m, C)
@@ -93,11 +96,14 @@ class TaylorBounds:
         bound = bound.max(axis=1)  # (B,)
         return np.where(np.isnan(bound), np.inf, bound)
 
-    def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair:
-        """Series of network minus target at the centres of boxes (B, D) and over them; (B, m) each."""
+    def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair | None:
+        """Series of network minus target at the centres of boxes (B, D) and over them, (B, m) each, if there are."""
         count, shape = len(boxes), (len(boxes), *self.network.shape_in)
         both = variables(join([Interval(boxes.mid), boxes]), self.degree)  # (2B, D)
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            target = self.target.jets(both)  # (2B, m)
+            if target is None:
+                return None
             tokens = (both[:count].reshape(shape), both[count:].reshape(shape))
             points, remaining = boxes.mid.reshape(shape), iter(focus)
             for layer, banks in zip(self.network.layers, self.banks, strict=True):
@@ -105,7 +111,6 @@ class TaylorBounds:
                     tokens, points = attend(layer, banks, tokens, points, next(remaining), boxes.radius)
                 else:
                     tokens, points = (push(layer, tokens[0]), push(layer, tokens[1])), apply(layer, points)
-            target = self.target.jets(both)  # (2B, m)
             return tokens[0].reshape(count, -1) - target[:count], tokens[1].reshape(count, -1) - target[count:]
 
 

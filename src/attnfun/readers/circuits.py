@@ -17,12 +17,11 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval, as_interval, join
 from ..domains.box import Box
-from ..formula.atoms import Atoms
+from ..formula.atoms import Atoms, NoCircuit
 from ..formula.circuits import ONE, ZERO, Circuit, Linear
 from ..formula.composites import Composite
 from ..formula.lowering import pruned
 from ..formula.products import EXP, LOG, SQUARE, Products
-from ..targets import Unanswerable
 from .graph import OPERATIONS, Floats, Graph, Node
 
 Forms = npt.NDArray[np.object_]
@@ -204,9 +203,12 @@ def _normalised(x: Interval, node: Node) -> Interval:
 # ---------------------------------------------------------------- circuits
 
 
-def circuit_of(graph: Graph, domain: Box) -> Circuit:
-    """The circuit of a graph on a domain; Unanswerable where a unit is unbounded, or they are too many."""
-    return _Lowering(graph, domain).circuit()
+def circuit_of(graph: Graph, domain: Box) -> Circuit | None:
+    """The circuit of a graph on a domain; None where a unit is unbounded, or they are too many."""
+    try:
+        return _Lowering(graph, domain).circuit()
+    except NoCircuit:
+        return None
 
 
 class _Lowering:
@@ -229,7 +231,7 @@ class _Lowering:
                 self.values[number] = forms.reshape(node.shape)
                 self.learn(self.values[number], self.ranges[number])
                 if len(self.atoms.units) > LARGEST:
-                    raise Unanswerable
+                    raise NoCircuit(f"more than {LARGEST} units")
         outputs = tuple(self.values[self.graph.output].ravel())
         return pruned(Circuit(self.low, self.high, tuple(self.atoms.units), outputs, self.defined))
 
@@ -365,7 +367,7 @@ class _Lowering:
         if len(changing):
             whole = [self.atoms.range(form) for form in changing]
             if not (all(r.lo > 0 for r in whole) or all(r.hi < 0 for r in whole)):
-                raise Unanswerable
+                raise NoCircuit(f"{text} divides by what may be zero")
             inverse = {
                 id(form): unit
                 for form, unit in zip(changing, self.units(_of("/", 1.0, U), changing, text), strict=True)

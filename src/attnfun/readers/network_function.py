@@ -57,7 +57,7 @@ class NetworkFunction(Target):
         )
         return Interval(low, high, defined)
 
-    def circuit(self) -> Circuit:
+    def circuit(self) -> Circuit | None:
         """The graph as affine maps and functions of one variable."""
         return self._circuit
 
@@ -67,7 +67,7 @@ class NetworkFunction(Target):
         return False
 
     @cached_property
-    def _circuit(self) -> Circuit:
+    def _circuit(self) -> Circuit | None:
         return circuit_of(self.graph, self.domain)
 
     def as_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from ..domains.box import Box
 from ..errors import InputError
 from ..formula.sympy_reader import is_sympy, sympy_formula
 from .antiderivatives import Antiderivative
-from .base import Floats, Status, Target, Unanswerable
+from .base import Floats, Status, Target
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .evaluations import Cache, Sampling
 from .expression import Expression
@@ -36,7 +36,6 @@ __all__ = [
     "Status",
     "Target",
     "TruncatedLinear",
-    "Unanswerable",
     "as_target",
     "restore",
 ]

@@ -20,7 +20,7 @@ import numpy as np
 from ..arithmetic import Interval, Jet
 from ..arithmetic.models import TaylorModels
 from ..errors import InputError
-from .base import Floats, Status, Target, Unanswerable, refuse_nonfinite
+from .base import Floats, Status, Target, refuse_nonfinite
 from .expression import LIBRARY_ASSUMPTION, Expression
 
 DEGREE = 12
@@ -70,14 +70,16 @@ class Antiderivative(Target):
         around = self._at(middle[:, 0]).reshape(-1, 1) + Interval(np.minimum(off.lo, 0.0), np.maximum(off.hi, 0.0))
         return Interval(around.lo, around.hi, slopes.defined)
 
-    def jets(self, variables: Jet) -> Jet:
-        """Series at the variable itself; Unanswerable at series of it."""
+    def jets(self, variables: Jet) -> Jet | None:
+        """Series at the variable itself; None at series of it."""
         base, one = variables.basis, np.zeros(variables.basis.size - 1)
         one[:1] = 1.0
         plain = base.variables == 1 and variables.shape[1:] == (1,)
         if not plain or (variables.mid[:, 0, 1:] != one).any() or variables.rad[:, 0, 1:].any():
-            raise Unanswerable
+            return None
         slopes, value = self.formula.jets(variables), self.enclose(variables.value)
+        if slopes is None:
+            return None
         orders = np.arange(1.0, base.size)
         mid, rad = slopes.mid[..., :-1] / orders, slopes.rad[..., :-1] / orders  # (B, 1, C - 1)
         rad = np.nextafter(rad + np.spacing(np.abs(mid)), np.inf)
@@ -109,11 +111,16 @@ class Antiderivative(Target):
     def _integrals(self, boxes: Interval) -> Interval:
         """Integrals of f over intervals (B, 1), (B,)."""
         natural = (self.formula.enclose(boxes) * (Interval(boxes.hi) - boxes.lo))[:, 0]
-        try:
-            series = TaylorModels.of(lambda x: self.formula.jets(x)[:, 0], boxes, DEGREE).integral()
-        except Unanswerable:
+        models = TaylorModels.of(self._slopes, boxes, DEGREE)
+        if models is None:
             return natural
+        series = models.integral()
         return Interval(np.maximum(natural.lo, series.lo), np.minimum(natural.hi, series.hi))
+
+    def _slopes(self, variables: Jet) -> Jet | None:
+        """Series of f, (B,)."""
+        series = self.formula.jets(variables)
+        return None if series is None else series[:, 0]
 
     def _at(self, points: Floats) -> Interval:
         """Enclosures of F at points of the interval, (B,)."""

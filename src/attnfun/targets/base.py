@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet
 from ..domains.box import Box
-from ..errors import InputError, Unanswerable
+from ..errors import InputError
 from ..formula.circuits import Circuit
 from ..formula.maxima import Maxima
 from ..resources.deadline import NEVER, Deadline
@@ -74,6 +74,8 @@ class Target(ABC):
     assumptions: tuple[str, ...] = ()
     evaluable: bool = True
     """Has it values at any point of the domain?"""
+    enclosable: bool = True
+    """Is more known of its ranges than nothing?"""
     deadline: Deadline = NEVER
     """When what it works out for others, values or a circuit, must be there; see `until`."""
 
@@ -118,28 +120,30 @@ class Target(ABC):
         """The largest absolute value found at random points."""
         return float(np.abs(self.values(self.domain.sample(SAMPLE, np.random.default_rng(seed)))).max())
 
-    @abstractmethod
     def enclose(self, boxes: Interval) -> Interval:
-        """Enclosures of the range on each box: (B, D) -> (B, m), or Unanswerable."""
+        """Enclosures of the range on each box: (B, D) -> (B, m); if not known, the whole line, nowhere defined."""
+        unknown = np.full((len(boxes), self.outputs), np.inf)
+        return Interval(-unknown, unknown, False)
 
-    def jets(self, variables: Jet) -> Jet:
-        """Taylor series of the target at series of its variables: (B, D) -> (B, m), or Unanswerable."""
-        raise Unanswerable
+    def jets(self, variables: Jet) -> Jet | None:
+        """Taylor series of the target at series of its variables: (B, D) -> (B, m); None if it has none."""
+        return None
 
-    def maxima(self) -> Maxima:
-        """A piecewise-linear target as affine maps and maxima, or Unanswerable."""
-        raise Unanswerable
+    def maxima(self) -> Maxima | None:
+        """A piecewise-linear target as affine maps and maxima; None for all others."""
+        return None
 
-    def circuit(self) -> Circuit:
-        """A formula as affine maps and functions of one variable, or Unanswerable."""
-        raise Unanswerable
+    def circuit(self) -> Circuit | None:
+        """A formula as affine maps and functions of one variable; None for all others."""
+        return None
 
-    def modulus(self, distances: Floats) -> Floats:
+    def modulus(self, distances: Floats) -> Floats | None:
         """Bounds on |f(s) - f(t)| for s, t in the domain with |s_k - t_k| <= distances: (P, D) -> (P, m).
 
-        Wherever the domain is convex. By the target's structure, without boxes; or Unanswerable.
+        Wherever the domain is convex. By the target's structure, without boxes; None if it says nothing.
         """
-        return self.circuit().modulus(distances)
+        circuit = self.circuit()
+        return None if circuit is None else circuit.modulus(distances)
 
     def restricted(self, domain: Box) -> Self:
         """The same function on a part of its domain."""
@@ -149,9 +153,9 @@ class Target(ABC):
             delattr(part, name)  # what was worked out for the whole domain
         return part
 
-    def one_token(self) -> Target:
-        """A map on sequences that treats every token alike, as a map on one token; or Unanswerable."""
-        raise Unanswerable
+    def one_token(self) -> Target | None:
+        """A map on sequences that treats every token alike, as a map on one token; None for all others."""
+        return None
 
     def contradiction(self, point: Floats) -> str:
         """What values, recorded or at a point (D,), say against a declaration; nothing if they agree with it, in words.
@@ -165,11 +169,9 @@ class Target(ABC):
         return {}
 
     def identity(self) -> Any:
-        """What tells this function from every other one, JSON-ready; or Unanswerable where only its name is known."""
+        """What tells this function from every other one, JSON-ready; None where only its name is known."""
         arrays = self.arrays()
-        if not arrays:
-            raise Unanswerable
-        return [self.as_dict(), digest(arrays)]
+        return [self.as_dict(), digest(arrays)] if arrays else None
 
     @abstractmethod
     def as_dict(self) -> dict[str, Any]:

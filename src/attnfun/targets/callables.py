@@ -8,7 +8,6 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from inspect import signature
 from math import prod
@@ -31,7 +30,7 @@ from ..formula.program import Program
 from ..formula.tokenwise import acts_on_each_token
 from ..formula.tracing import elementwise, traced
 from ..formula.writing import written
-from .base import Floats, Status, Target, Unanswerable, digest, refuse_nonfinite
+from .base import Floats, Status, Target, digest, refuse_nonfinite
 from .evaluations import Evaluations, Sampling
 from .expression import LIBRARY_ASSUMPTION
 
@@ -227,8 +226,7 @@ class Traced(Target):
         """The function as a target, if its operations agree with its values; otherwise Untraceable."""
         program = function.program()
         refuse_disagreement(function.name, function.domain, function, program.computed, function.first)
-        with suppress(Unanswerable):
-            refuse_other_series(function.domain, function, program.computed, program.jets)
+        refuse_other_series(function.domain, function, program.computed, program.jets)
         return cls(function, program)
 
     def values(self, rows: Floats) -> Floats:
@@ -239,11 +237,11 @@ class Traced(Target):
         """Its operations on intervals."""
         return self.program.enclose(boxes, self.deadline)
 
-    def jets(self, variables: Jet) -> Jet:
+    def jets(self, variables: Jet) -> Jet | None:
         """Its operations on Taylor series."""
         return self.program.jets(variables, self.deadline)
 
-    def circuit(self) -> Circuit:
+    def circuit(self) -> Circuit | None:
         """Its operations as affine maps and functions of one variable."""
         return self._circuit
 
@@ -255,27 +253,24 @@ class Traced(Target):
     @property
     def continuous(self) -> bool:
         """Where it is bounded and made of continuous operations."""
-        try:
-            return bool(self.circuit())
-        except Unanswerable:
-            return False
+        return self.circuit() is not None
 
     @cached_property
-    def _circuit(self) -> Circuit:
+    def _circuit(self) -> Circuit | None:
         return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
-    def one_token(self) -> Target:
+    def one_token(self) -> Target | None:
         """The function on a sequence of equal tokens, at the first of them."""
         (length, width), low, high = self.domain.tokens, self.domain.lo, self.domain.hi
         alike = length > 1 and len(self.output_shape) == 2 and self.output_shape[0] == length
         alike = alike and bool((low == low[:1]).all() and (high == high[:1]).all())
         if not alike or not acts_on_each_token(self.program, length, width):
-            raise Unanswerable
+            return None
         one = OneToken(self.function.function, length, self.function.name)
         try:
             return Traced.of(PythonFunction(one, Box(low[:1], high[:1])))
-        except Untraceable:
-            raise Unanswerable from None
+        except (Untraceable, InputError):  # the function takes sequences of that length only
+            return None
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name, and its operations as a formula, unless that is too long; the code itself is not stored."""
@@ -318,6 +313,7 @@ class BlackBox(Target):
     """A function about which nothing is known but its values."""
 
     status = Status.ESTIMATED
+    enclosable = False
     kind = "black box"
     ENDED = "): declare lipschitz= for a conditional certificate"
 
@@ -344,10 +340,6 @@ class BlackBox(Target):
     def evaluations(self) -> int:
         """Points at which it was called."""
         return self.record.count
-
-    def enclose(self, boxes: Interval) -> Interval:
-        """There is no way."""
-        raise Unanswerable
 
     def as_dict(self) -> dict[str, Any]:
         """Kind and name; the code itself is not stored."""
@@ -388,14 +380,18 @@ class Lipschitz(Target):
         points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
         self.points, self.sampled = points, values  # (S, D), (S, m)
         self._tree: Any = None
-        self.record = None
+        self.record, self.evaluable = None, function is not None
         if function is not None:
             self.record = Evaluations(function, domain.size, self.outputs, sampling, function.name, function.made_of)
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet, and remember what it said."""
         if self.record is None:
-            raise Unanswerable
+            raise InputError(
+                f"values of {self.name} need its code, which no file has",
+                got="recorded values alone",
+                remedy="Pass the function with the file, or compile it anew.",
+            )
         values = refuse_nonfinite(self, rows, self.record(rows, self.deadline))
         if self.record.count > len(self.points):
             self.points, self.sampled, self._tree = self.record.points, self.record.values, None
@@ -437,7 +433,7 @@ class Lipschitz(Target):
 
     def __getstate__(self) -> dict[str, Any]:
         """What enclosures are made of; the function itself stays where it is called."""
-        return {**super().__getstate__(), "function": None, "record": None, "_tree": None}
+        return {**super().__getstate__(), "function": None, "record": None, "evaluable": False, "_tree": None}
 
     def contradiction(self, point: Floats) -> str:
         """Two samples whose cones miss each other at the point, which becomes a sample where the function is at hand.

@@ -34,6 +34,8 @@ class Stacked(Target):
         self.output_shape = (sum(part.outputs for part in parts),)
         self.status = Status.weakest(part.status for part in parts)
         self.assumptions = joined([part.assumptions for part in parts])
+        self.evaluable = all(part.evaluable for part in parts)
+        self.enclosable = all(part.enclosable for part in parts)
 
     @property
     def continuous(self) -> bool:
@@ -48,13 +50,15 @@ class Stacked(Target):
         """Each on the same boxes."""
         return join([part.enclose(boxes) for part in self.parts], axis=1)
 
-    def jets(self, variables: Jet) -> Jet:
+    def jets(self, variables: Jet) -> Jet | None:
         """Each at the same series."""
-        return join_jets([part.jets(variables) for part in self.parts], axis=1)
+        each = [series for part in self.parts if (series := part.jets(variables)) is not None]
+        return join_jets(each, axis=1) if len(each) == len(self.parts) else None
 
-    def modulus(self, distances: Floats) -> Floats:
+    def modulus(self, distances: Floats) -> Floats | None:
         """Each for itself."""
-        return np.hstack([part.modulus(distances) for part in self.parts])
+        each = [known for part in self.parts if (known := part.modulus(distances)) is not None]
+        return np.hstack(each) if len(each) == len(self.parts) else None
 
     def contradiction(self, point: Floats) -> str:
         """The first one of a part."""
@@ -66,7 +70,8 @@ class Stacked(Target):
 
     def identity(self) -> Any:
         """That of all parts."""
-        return [self.kind, [part.identity() for part in self.parts]]
+        each = [part.identity() for part in self.parts]
+        return None if None in each else [self.kind, each]
 
 
 class Composed(Target):
@@ -81,6 +86,8 @@ class Composed(Target):
         self.output_shape = outer.output_shape if output_shape is None else output_shape
         self.status = Status.weakest([outer.status, inner.status])
         self.assumptions = joined([inner.assumptions, outer.assumptions])
+        self.evaluable = outer.evaluable and inner.evaluable
+        self.enclosable = outer.enclosable and inner.enclosable
         self.name = name or f"{name_of(outer)} of {name_of(inner)}"
 
     @property
@@ -104,13 +111,15 @@ class Composed(Target):
         values = self.outer.enclose(clipped)
         return Interval(values.lo, values.hi, values.defined & inside)
 
-    def jets(self, variables: Jet) -> Jet:
+    def jets(self, variables: Jet) -> Jet | None:
         """Series of series."""
-        return self.outer.jets(self.inner.jets(variables))
+        inner = self.inner.jets(variables)
+        return None if inner is None else self.outer.jets(inner)
 
-    def modulus(self, distances: Floats) -> Floats:
+    def modulus(self, distances: Floats) -> Floats | None:
         """One modulus of the other."""
-        return self.outer.modulus(self.inner.modulus(distances))
+        inner = self.inner.modulus(distances)
+        return None if inner is None else self.outer.modulus(inner)
 
     def contradiction(self, point: Floats) -> str:
         """One of the inner function, or of the outer one at the value of the inner one."""
@@ -123,7 +132,8 @@ class Composed(Target):
 
     def identity(self) -> Any:
         """That of both."""
-        return [self.kind, self.outer.identity(), self.outer.domain.as_dict(), self.inner.identity()]
+        outer, inner = self.outer.identity(), self.inner.identity()
+        return None if outer is None or inner is None else [self.kind, outer, self.outer.domain.as_dict(), inner]
 
 
 def combined(

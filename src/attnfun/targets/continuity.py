@@ -20,7 +20,7 @@ import numpy as np
 from ..arithmetic import Interval
 from ..arithmetic.directed import dot_up, rounded_up
 from ..arithmetic.jets import variables
-from .base import Floats, Target, Unanswerable
+from .base import Floats, Target
 
 MOST_BOXES = 20_000
 """Boxes for a range or a modulus, of few variables."""
@@ -84,9 +84,8 @@ class _Hull:
 
 def modulus(target: Target, region: Interval, distances: Floats) -> Floats:
     """Bounds on |f(s) - f(t)| for s, t in a box (D,) inside the domain: distances (P, D) -> (P, m)."""
-    try:
-        known = target.modulus(distances)
-    except Unanswerable:
+    known = target.modulus(distances)
+    if known is None:
         known = np.full((len(distances), target.outputs), np.inf)
     most = 1 if target.domain.size > MOST_VARIABLES and np.isfinite(known).all() else _most(target.domain.size)
     return np.minimum(known, _by_boxes(target, region, distances, most))
@@ -126,10 +125,9 @@ def _bounds(target: Target, low: Floats, high: Floats, region: Interval, distanc
 def _slopes(target: Target, boxes: Interval, distances: Floats, unknown: float) -> Floats:
     """`Σ_k sup |∂_k f_j| d_k` on each box, (B, P, m); `unknown` where f may not be differentiable."""
     shape = len(boxes), len(distances), target.outputs
-    try:
-        with np.errstate(all="ignore"):
-            series = target.jets(variables(boxes, 1))  # (B, m)
-    except Unanswerable:
+    with np.errstate(all="ignore"):
+        series = target.jets(variables(boxes, 1))  # (B, m)
+    if series is None:
         return np.full(shape, unknown)
     size = rounded_up(np.abs(series.mid[..., 1:]) + series.rad[..., 1:], 1)  # (B, m, D)
     known = np.isfinite(size).all(axis=2) & np.isfinite(series.rad[..., 0])  # (B, m)

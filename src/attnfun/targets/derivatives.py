@@ -12,6 +12,7 @@ of its variables.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from ..errors import InputError
 from ..formula.functions import CONSTANTS, OPERATIONS, TRUTHS
 from ..formula.program import Node, Program, enclosed_constant
 from ..formula.writing import LONGEST, Spelled, spelled, spelled_number
-from .base import Target, Unanswerable, describe
+from .base import Target, describe
 from .callables import Traced
 from .combined import Composed, Stacked
 from .expression import Expression
@@ -39,35 +40,36 @@ NARROWEST = 2.0**-40
 def derivative(target: Target, axis: int) -> Expression:
     """The derivative by one variable as a target; InputError where it has none, or is no formula."""
     domain, names = target.domain, target.domain.axes
-    try:
-        whole = [text.text for text in formulas(target, [Spelled(name) for name in names])]
-        formula = Expression(_listed(whole, target.output_shape), domain.renamed(names))
-    except Unanswerable:
+    outputs = formulas(target, [Spelled(name) for name in names])
+    if outputs is None:
         raise InputError(
             "a function must be a formula to be differentiated, or made of NumPy operations",
             got=str(target.as_dict().get("name", target.as_dict()["kind"])),
             remedy="Write it as a formula; for the network's own slopes at points use grad().",
-        ) from None
+        )
+    formula = Expression(_listed([text.text for text in outputs], target.output_shape), domain.renamed(names))
     refuse_kinks(formula, axis)
     slopes = [text.text for text in _derivatives(formula.program, [Spelled(name) for name in names], axis)]
     return Expression(_listed(slopes, target.output_shape), formula.domain)
 
 
-def formulas(target: Target, names: Sequence[Spelled]) -> list[Spelled]:
-    """The outputs of a target as formulas of its variables, which are texts themselves; or Unanswerable."""
+def formulas(target: Target, names: Sequence[Spelled]) -> list[Spelled] | None:
+    """The outputs of a target as formulas of its variables, which are texts themselves; None if it is none."""
     if isinstance(target, Expression | Traced):
         return _texts(target.program, names)
     if isinstance(target, Composed):
-        return formulas(target.outer, formulas(target.inner, names))
+        inner = formulas(target.inner, names)
+        return None if inner is None else formulas(target.outer, inner)
     if isinstance(target, Stacked):
-        return [text for part in target.parts for text in formulas(part, names)]
+        each = [texts for part in target.parts if (texts := formulas(part, names)) is not None]
+        return list(chain.from_iterable(each)) if len(each) == len(target.parts) else None
     if isinstance(target, PiecewiseLinear) and all(stage.is_affine for stage in target.stages):
         values = list(names)
         for stage in target.stages:
             pairs = zip(stage.weight.T.tolist(), stage.bias.tolist(), strict=True)
             values = [_affine(row, constant, values) for row, constant in pairs]
         return values
-    raise Unanswerable
+    return None
 
 
 def _affine(weights: list[float], constant: float, values: Sequence[Spelled]) -> Spelled:
@@ -150,7 +152,7 @@ def _rule(program: Program, node: Node, whole: Spelled, args: list[Spelled], slo
         case "where", [condition, *_], [_, du, dv]:
             return spelled("where", [condition, du, dv])
         case _:
-            raise Unanswerable
+            raise _without_rule(node.kind)
 
 
 def _outer_slope(kind: str, whole: Spelled, u: Spelled) -> Spelled:
@@ -204,7 +206,15 @@ def _outer_slope(kind: str, whole: Spelled, u: Spelled) -> Spelled:
         case "erf":
             return times(over(TWO, Spelled("sqrt(pi)")), spelled("exp", [minus(ZERO, square)]))
         case _:
-            raise Unanswerable
+            raise _without_rule(kind)
+
+
+def _without_rule(kind: str) -> InputError:
+    return InputError(
+        "a formula to be differentiated must be made of operations whose derivatives are known",
+        got=kind,
+        remedy="Write the derivative as a formula and compile that.",
+    )
 
 
 def _lower_power(program: Program, node: Node, u: Spelled, exponent: Spelled) -> Spelled:
@@ -275,6 +285,8 @@ def _differentiable(formula: Expression, boxes: Interval, axis: int) -> npt.NDAr
     """On which boxes (B, D) are value and slope of all outputs known?"""
     with np.errstate(all="ignore"):
         series = formula.jets(variables(boxes, 1))  # (B, m)
+    if series is None:
+        return np.zeros(len(boxes), dtype=bool)
     known = np.isfinite(series.rad[..., [0, 1 + axis]])  # (B, m, 2)
     return np.all(known.reshape(len(known), -1), axis=1).reshape(-1)
 

@@ -14,7 +14,7 @@ from ..formula.circuits import Circuit
 from ..formula.lowering import circuit_of
 from ..formula.parser import formula_line, parse
 from ..formula.program import Program
-from .base import Floats, Status, Target, Unanswerable, describe, refuse_nonfinite
+from .base import Floats, Status, Target, describe, refuse_nonfinite
 
 LIBRARY_ASSUMPTION = (
     f"NumPy's and SciPy's elementary functions are accurate to {LIBRARY_ULPS} units in the last place "
@@ -59,11 +59,11 @@ class Expression(Target):
         """The formula in interval arithmetic."""
         return self.program.enclose(boxes, self.deadline)
 
-    def jets(self, variables: Jet) -> Jet:
+    def jets(self, variables: Jet) -> Jet | None:
         """The formula in Taylor arithmetic."""
         return self.program.jets(variables, self.deadline)
 
-    def circuit(self) -> Circuit:
+    def circuit(self) -> Circuit | None:
         """The formula as affine maps and functions of one variable."""
         return self._circuit
 
@@ -75,13 +75,10 @@ class Expression(Target):
     @property
     def continuous(self) -> bool:
         """Formulas that are bounded and made of continuous operations are."""
-        try:
-            return bool(self.circuit())
-        except Unanswerable:
-            return False
+        return self.circuit() is not None
 
     @cached_property
-    def _circuit(self) -> Circuit:
+    def _circuit(self) -> Circuit | None:
         return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
     def explain(self, box: Interval) -> str:

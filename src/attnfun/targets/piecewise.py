@@ -18,7 +18,7 @@ from ..arithmetic.forms import Forms, Frame
 from ..domains.box import WIDEST, Box
 from ..errors import FileFormatError, InputError
 from ..formula.maxima import Maxima, References, on_frame
-from .base import Floats, Status, Target, Unanswerable
+from .base import Floats, Status, Target
 
 
 class Family(ABC):
@@ -110,13 +110,13 @@ class PiecewiseLinear(Target):
             boxes = Interval(np.clip(z.lo, stage.low, stage.high), np.clip(z.hi, stage.low, stage.high), z.defined)
         return boxes
 
-    def jets(self, variables: Jet) -> Jet:
+    def jets(self, variables: Jet) -> Jet | None:
         """A single clipped unit of one variable, or an affine map, in Taylor arithmetic; proofs ask for no more."""
         stage, *more = self.stages
         if not more and stage.is_affine:
             return variables.linear(stage.weight, stage.bias)
         if more or stage.weight.size > 1:
-            raise Unanswerable
+            return None
         z: Any = variables * float(stage.weight[0, 0]) + float(stage.bias[0])
         z = np.maximum(z, float(stage.low[0])) if np.isfinite(stage.low[0]) else z
         return np.minimum(z, float(stage.high[0])) if np.isfinite(stage.high[0]) else z

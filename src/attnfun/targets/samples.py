@@ -19,11 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import labels, real_array
-from ..arithmetic import Interval
 from ..arithmetic.norms import mean
 from ..domains.box import WIDEST, Box
 from ..errors import InputError
-from .base import Floats, Status, Target, Unanswerable
+from .base import Floats, Status, Target
 from .piecewise import Family
 
 
@@ -105,7 +104,7 @@ class SamplesTarget(Target):
     """Samples on a domain. It remembers what happened to held-out rows when a network was fitted."""
 
     status = Status.ESTIMATED
-    evaluable = False
+    evaluable = enclosable = False
 
     def __init__(self, samples: Samples, domain: Box) -> None:
         if domain.tokens[0] != 1 or domain.size != samples.X.shape[1]:
@@ -141,11 +140,7 @@ class SamplesTarget(Target):
 
     def values(self, rows: Floats) -> Floats:
         """There are none but at the rows."""
-        raise Unanswerable
-
-    def enclose(self, boxes: Interval) -> Interval:
-        """There is no way."""
-        raise Unanswerable
+        raise InputError("samples have no values but at their rows", got=f"{len(rows)} points")
 
     def largest_value(self, seed: int) -> float:
         """Of the data."""

@@ -16,7 +16,6 @@ from ..compiled import Compiled
 from ..errors import InputError, shown
 from ..runtime.backends.lens import residual_of
 from ..runtime.backends.residual import Edit, Residual
-from ..targets import Unanswerable
 from .programs import LookUp, Program, Register, Steps
 from .sites import of_look_up, of_steps
 from .truth import Truth, established
@@ -119,19 +118,16 @@ def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
             "a specimen is made of a compiled network", got=shown(net), remedy="Pass net = af.compile(...)."
         )
     residual, target = residual_of(net.network), net.certificate.claim.target
-    try:
-        known = target is not None and len(target.values(net.domain.sample(1, np.random.default_rng(0)))) > 0
-    except Unanswerable:  # samples
-        known = False
-    if target is None or not known:
+    if target is None or not target.evaluable:
         raise InputError(
             "the truth about a network is that of its target, which must be a function",
             got=net.name,
             remedy="Networks made of data have none.",
         )
     program: Program
-    if net.construction == "circuit" and residual.data_tokens == 1:
-        program = Steps(target.circuit(), net.domain.axes)
+    circuit = target.circuit() if net.construction == "circuit" and residual.data_tokens == 1 else None
+    if circuit is not None:
+        program = Steps(circuit, net.domain.axes)
         sites = of_steps(net.network, residual, program)
     else:
         program = LookUp(target)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ...formula.circuits import Circuit
 from ...network import Affine, Attention
-from ...targets import Unanswerable
 from ..views import Window
 from .style import BLUE, CYCLE, GREY, shortened
 
@@ -23,11 +22,8 @@ def circuit_of(window: Window) -> Circuit | None:
     target = window.net.certificate.claim.target
     if window.net.construction != "circuit" or target is None:
         return None
-    try:
-        circuit = target.circuit()
-    except Unanswerable:
-        return None
-    return circuit if len(circuit.units) <= MOST_UNITS else None
+    circuit = target.circuit()
+    return circuit if circuit is not None and len(circuit.units) <= MOST_UNITS else None
 
 
 def draw_circuit(axes: Axes, window: Window) -> None:

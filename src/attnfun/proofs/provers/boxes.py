@@ -38,7 +38,7 @@ from ...network.storage import read, write
 from ...resources.deadline import NEVER, Deadline
 from ...resources.executors import in_order
 from ...resources.memory import UNLIMITED, Memory
-from ...targets import Target, Unanswerable
+from ...targets import Target
 from ...targets.base import BOUNDED
 from ..boxes import Boxes
 from ..claim import Claim
@@ -76,20 +76,19 @@ KEEP_EVERY = 20.0
 
 def prove(claim: Claim, task: Task) -> Attempt | None:
     """Cover the domain; None where the target cannot be enclosed."""
-    try:
-        result = search(
-            claim.imitated,
-            claim.network,
-            task.goal,
-            task.deadline,
-            task.progress,
-            norm=task.norm,
-            executor=task.executor,
-            checkpoint=task.checkpoint,
-            memory=task.memory,
-        )
-    except Unanswerable:
+    if not claim.imitated.enclosable:
         return None
+    result = search(
+        claim.imitated,
+        claim.network,
+        task.goal,
+        task.deadline,
+        task.progress,
+        norm=task.norm,
+        executor=task.executor,
+        checkpoint=task.checkpoint,
+        memory=task.memory,
+    )
     return Attempt(result.proof, result.found, result.boxes, result.stopped)
 
 

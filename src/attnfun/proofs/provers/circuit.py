@@ -14,7 +14,6 @@ from ...formula.composites import Composite, cells
 from ...network import Network
 from ...network.reference import run
 from ...resources.deadline import Deadline
-from ...targets import Unanswerable
 from ...targets.one_variable import OneVariable
 from ..claim import Claim
 from ..proof import FUNCTIONS, Floats, Proof
@@ -43,12 +42,12 @@ def prove(claim: Claim, task: Task) -> Attempt | None:
     distinct head.
     """
     target = claim.imitated
-    try:
-        circuit = target.circuit()
-        goals = UNSEEN * circuit.budget(task.goal).shares if task.goal else np.zeros(len(circuit.units))
-        guide = _Matching(goals, task.deadline)
-        follow_circuit(target, claim.network, guide, task.deadline)
-    except Unanswerable:
+    circuit = target.circuit()
+    if circuit is None:
+        return None
+    goals = UNSEEN * circuit.budget(task.goal).shares if task.goal else np.zeros(len(circuit.units))
+    guide = _Matching(goals, task.deadline)
+    if follow_circuit(target, claim.network, guide, task.deadline) is None:
         return None
     data = {
         "units": np.array(guide.units, dtype=np.int64),
@@ -69,8 +68,8 @@ class _Matching:
         self.reach: Floats | None = None
         """How large the argument of each unit gets, its constant aside, (K,)."""
 
-    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
-        """The unit whose argument is the form up to a shift, and whose function the bank is closest to."""
+    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int | None:
+        """The unit whose argument is the form up to a shift, and whose function the bank is closest to, if any."""
         sizes, arguments = circuit.frame.sizes, circuit.arguments.coefficients  # (1+P,), (K, 1+P)
         if self.reach is None:
             self.reach = np.abs(arguments[:, 1:]) @ sizes[1:]  # (K,)
@@ -84,7 +83,7 @@ class _Matching:
             for number in alike.tolist()
         ]
         if not likely:
-            raise Unanswerable
+            return None
         number = min(likely)[1]
         self.units.append(number)
         shift, _ = argument_of(circuit, number, form)

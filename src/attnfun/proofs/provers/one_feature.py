@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...targets import Unanswerable
 from ..claim import Claim
 from ..proof import Proof
 from ..rules.one_feature import NAME, reduced
@@ -15,9 +14,8 @@ ROOM = 0.98
 
 def prove(claim: Claim, task: Task) -> Attempt | None:
     """Reduce the claim to one variable and cover that; None where the network is of another kind."""
-    try:
-        one = reduced(claim)
-    except Unanswerable:
+    one = reduced(claim)
+    if one is None:
         return None
     goal = None if task.goal is None else max(task.goal * ROOM - one.apart, 0.0)
     found = boxes.search(one.inner.imitated, one.inner.network, goal, task.deadline)

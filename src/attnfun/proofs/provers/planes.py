@@ -7,11 +7,9 @@ from math import inf, sqrt
 import numpy as np
 
 from ...resources.deadline import Deadline
-from ...targets import Unanswerable
 from ..claim import Claim
 from ..proof import Growing, Proof
-from ..rules.planes import NAME, Distance, halved, read_planes
-from ..rules.structure import bound_by_structure
+from ..rules.planes import NAME, Distance, go_between, halved
 from .base import Attempt, Task
 from .boxes import MAX_BOXES, WITHIN
 
@@ -22,15 +20,12 @@ ROOM = 0.999
 def prove(claim: Claim, task: Task) -> Attempt | None:
     """Halve boxes until all are good enough; None where the network is of another kind."""
     target = claim.imitated
-    if target.outputs != 1:
+    between = go_between(target, claim.network)
+    if between is None:
         return None
-    try:
-        planes = read_planes(claim.network)
-        network = bound_by_structure(planes.on(target.domain), claim.network)
-        goal = None if task.goal is None else max(ROOM * task.goal - network.bound, 0.0)
-        tree = _cut(Distance.of(target, planes), goal, task.deadline)
-    except Unanswerable:
-        return None
+    planes, network = between
+    goal = None if task.goal is None else max(ROOM * task.goal - network.bound, 0.0)
+    tree = _cut(Distance.of(target, planes), goal, task.deadline)
     return Attempt(Proof(NAME, tree.cover().data()), boxes=tree.nodes)
 
 

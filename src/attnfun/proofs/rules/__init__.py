@@ -15,7 +15,6 @@ import numpy as np
 
 from ...arithmetic.directed import multiply
 from ...resources.deadline import NEVER, Deadline
-from ...targets import Unanswerable
 from ..claim import Claim
 from ..overflow import refuse_overflow
 from ..proof import ALIKE, Conclusion, Proof, refuse_proof
@@ -43,11 +42,11 @@ class Checker:
         """The same inside of a proof."""
         if proof.rule not in RULES:
             raise refuse_proof(proof.rule, f"must be one of {', '.join(RULES)}", proof.rule)
-        try:
-            with claim.imitated.until(self.deadline):
-                return RULES[proof.rule](claim, proof, norm, self)
-        except Unanswerable:
-            raise refuse_proof(proof.rule, "must be about a target and a network of its kind", claim.network) from None
+        with claim.imitated.until(self.deadline):
+            conclusion = RULES[proof.rule](claim, proof, norm, self)
+        if conclusion is None:
+            raise refuse_proof(proof.rule, "must be about a target and a network of its kind", claim.network)
+        return conclusion
 
 
 def _by_boxes(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
@@ -55,23 +54,23 @@ def _by_boxes(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclu
     return boxes.check(claim.imitated, claim.network, proof, norm, check.deadline, check.executor)
 
 
-def _by_structure(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
+def _by_structure(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion | None:
     _need(proof, 0, norm)
     return structure.bound_by_structure(claim.imitated, claim.network)
 
 
-def _by_circuit(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
+def _by_circuit(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion | None:
     _need(proof, len(proof.premises), norm)
     return circuit.follow_circuit(claim.imitated, claim.network, circuit.Stored(proof, check), check.deadline)
 
 
-def _by_one_feature(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
+def _by_one_feature(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion | None:
     _need(proof, 1, norm)
     one = one_feature.reduced(claim)
-    return one.conclusion(check(proof.premises[0], one.inner))
+    return None if one is None else one.conclusion(check(proof.premises[0], one.inner))
 
 
-def _by_planes(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
+def _by_planes(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion | None:
     _need(proof, 0, norm)
     return planes.bound_by_planes(claim, proof, check.deadline)
 
@@ -93,7 +92,7 @@ def _by_one_token(claim: Claim, proof: Proof, norm: float, check: Checker) -> Co
     """What holds for one token holds for all, if target and network treat every token alike and alone [T 11.8]."""
     _need(proof, 1, norm)
     one = claim.of_one_token()
-    if one is claim:
+    if one is None:
         raise refuse_proof(ALIKE, "must be about a map that treats every token alike", claim.network)
     return check(proof.premises[0], one)
 
@@ -106,7 +105,7 @@ def _need(proof: Proof, premises: int, norm: float = inf) -> None:
         raise refuse_proof(proof.rule, "must be about the sup norm", f"L_{norm:g}")
 
 
-RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion]] = {
+RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion | None]] = {
     boxes.NAME: _by_boxes,
     structure.NAME: _by_structure,
     circuit.NAME: _by_circuit,
@@ -116,4 +115,4 @@ RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion]] = {
     VOLUME: _by_volume,
     ALIKE: _by_one_token,
 }
-"""Rules by the names that they have in files, messages and docs/theory.md."""
+"""Rules by the names that they have in files, messages and docs/theory.md; None where a network is of another kind."""

@@ -32,7 +32,7 @@ from ...errors import TimeLimitReached
 from ...network import Network
 from ...resources.deadline import NEVER, Deadline
 from ...resources.executors import in_order, resident
-from ...targets import Expression, Target, Unanswerable
+from ...targets import Expression, Target
 from ..boxes import Boxes
 from ..enclosure import Encloser
 from ..heads import Focus, Region
@@ -118,10 +118,7 @@ class Problem:
 
     def by_series(self, on: Enclosed, pick: Integers) -> Floats:
         """Bounds on the construction part of some of the boxes by Taylor series, (P,); inf where there are none."""
-        try:
-            return self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
-        except Unanswerable:
-            return np.full(len(pick), np.inf)
+        return self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
 
     def on_leaves(self, boxes: Boxes, series: Flags) -> tuple[Floats, Flags]:
         """Bounds on the parts of the error (B, 3), with series on some leaves; where the target is defined, (B,)."""
@@ -193,13 +190,11 @@ class Problem:
         """How much the target changes over boxes (B, D) when x moves as far as rounding moves it, (B,)."""
         range_ = self.target.enclose(rows)
         change = above(range_.hi - range_.lo)  # (B, m)
-        try:
-            slopes = self.target.jets(variables(rows, 1))  # (B, m)
+        slopes = self.target.jets(variables(rows, 1))  # (B, m)
+        if slopes is not None:
             steepest = np.abs(slopes.mid[..., 1:]) + slopes.rad[..., 1:]  # (B, m, D)
             by_slope = rounded_up((steepest * self.encloser.moved(rows)[:, None]).sum(axis=2), rows.shape[1] + 1)
             change = np.fmin(change, np.where(np.isnan(by_slope), np.inf, by_slope))
-        except Unanswerable:
-            pass
         return np.where(np.isnan(change), np.inf, change).max(axis=1)
 
 

@@ -39,8 +39,9 @@ from ...arithmetic.rounding import OWN, linear_error, with_sum
 from ...formula.circuits import Circuit, Unit
 from ...formula.composites import Composite
 from ...network import Attention, Network
+from ...network.layers import Layer
 from ...resources.deadline import NEVER, Deadline
-from ...targets import Target, Unanswerable
+from ...targets import Target
 from ...targets.one_variable import OneVariable
 from ..claim import Claim
 from ..proof import Conclusion, Floats, Integers, Proof, refuse_proof
@@ -63,8 +64,8 @@ class Known:
 class Guide(Protocol):
     """Says what the heads of a network are: a proof that is being checked, or a prover."""
 
-    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int:
-        """The unit that a bank computes at a form."""
+    def unit(self, bank: Network, form: Forms, circuit: Circuit) -> int | None:
+        """The unit that a bank computes at a form; None if that is none."""
         ...
 
     def known(self, bank: Network, unit: int, claim: OneVariable) -> Known:
@@ -72,14 +73,18 @@ class Guide(Protocol):
         ...
 
 
-def follow_circuit(target: Target, network: Network, guide: Guide, deadline: Deadline = NEVER) -> Conclusion:
-    """A bound on `|target - network|` over the domain; Unanswerable if a layer does not belong to a circuit."""
+def follow_circuit(target: Target, network: Network, guide: Guide, deadline: Deadline = NEVER) -> Conclusion | None:
+    """A bound on `|target - network|` over the domain; None if a layer does not belong to a circuit."""
     circuit = target.circuit()
+    if circuit is None:
+        return None
     walk = _Walk(circuit, FORMATS[network.dtype], guide, deadline)
-    state = initial_state(circuit, network)
+    state: State | None = initial_state(circuit, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer in network.layers:
             state = walk.after(layer, state)
+            if state is None:
+                return None
     return compared(target, state, circuit.results, defined=circuit.defined)
 
 
@@ -127,25 +132,29 @@ class _Walk:
     guide: Guide
     deadline: Deadline
 
-    def after(self, layer: Any, state: State) -> State:
+    def after(self, layer: Layer, state: State) -> State | None:
         """The features after a layer; units read the registers of one token."""
         if isinstance(layer, Attention) and len(state.error) != 1:
-            raise Unanswerable
+            return None
         if isinstance(layer, Attention) and layer.attends_data and len(layer.memory) > RIVALS:
-            raise Unanswerable
+            return None
         if isinstance(layer, Attention) and not layer.attends_data:
             return self.through_banks(layer, state)
         return follow(layer, state, self.circuit, np.ones(len(state.error), dtype=bool), self.arithmetic)
 
-    def through_banks(self, layer: Attention, state: State) -> State:
+    def through_banks(self, layer: Attention, state: State) -> State | None:
         """A layer whose heads read one feature each of a single token."""
         if len(state.error) != 1 or layer.value.shape[2] != 1:
-            raise Unanswerable
-        asked = [self.argument(layer, number, state) for number in range(layer.heads)]
+            return None
+        arguments = list[_Argument]()
         reach = dict[Any, float]()  # one range for all heads of one bank and function: one premise for them
-        for each in asked:
+        for number in range(layer.heads):
+            each = self.argument(layer, number, state)
+            if each is None:
+                return None
+            arguments.append(each)
             reach[each.bank_key] = max(reach.get(each.bank_key, 0.0), each.total)
-        heads = [self.head(each, reach[each.bank_key]) for each in asked]
+        heads = [self.head(each, reach[each.bank_key]) for each in arguments]
         forms = Forms.join([form[None] for form, _ in heads])  # (H,)
         error = np.stack([error for _, error in heads])  # (H, 2)
         output = layer.output[:, 0, :]  # (H, o)
@@ -161,20 +170,22 @@ class _Walk:
             result = Forms(np.where(kept[:, None], before.coefficients, total.coefficients), slack, total.frame)
         return State(Forms(result.coefficients[None], result.slack[None], result.frame), error[None])
 
-    def argument(self, layer: Attention, number: int, state: State) -> _Argument:
-        """What a head reads, and which unit it computes."""
+    def argument(self, layer: Attention, number: int, state: State) -> _Argument | None:
+        """What a head reads, and which unit it computes; None if it reads several features, or computes none."""
         self.deadline.check("the proof")
-        asked = np.flatnonzero((layer.query[number] != 0).any(axis=1))
-        if len(asked) != 1:
-            raise Unanswerable
-        feature = int(asked[0])
+        features = np.flatnonzero((layer.query[number] != 0).any(axis=1))
+        if len(features) != 1:
+            return None
+        feature = int(features[0])
         form, off = state.forms[0, feature], state.error[0, feature]
         bank = _alone(layer, number, feature, self.arithmetic.name)
         unit = self.guide.unit(bank, form, self.circuit)
+        if unit is None:
+            return None
         shift, apart = argument_of(self.circuit, unit, form)
         total = rounded_up(float(apart + off.sum()), 2)
         if not np.isfinite(total):
-            raise Unanswerable
+            return None
         own = self.circuit.units[unit]
         key = (own.function, own.low, own.high, shift, *stored(bank))
         return _Argument(unit, bank, off, shift, apart, total, key)

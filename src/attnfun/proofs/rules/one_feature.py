@@ -23,11 +23,11 @@ from ...arithmetic.directed import above, below, rounded_up, sum_up
 from ...arithmetic.formats import FORMATS
 from ...domains.box import Box
 from ...network import Affine, Attention, Network
-from ...targets import PiecewiseLinear, Target, Unanswerable
+from ...targets import PiecewiseLinear, Target
 from ...targets.piecewise import Stage, TruncatedLinearTarget
 from ..claim import Claim
 from ..proof import Conclusion
-from .structure import follow, initial_state, whole
+from .structure import initial_state, through_affine, whole
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -57,22 +57,22 @@ class OneFeature:
         return Conclusion(bound, parts, True, whole(self.target))
 
 
-def reduced(claim: Claim) -> OneFeature:
-    """The claim in one variable, or Unanswerable where the network is of another kind."""
+def reduced(claim: Claim) -> OneFeature | None:
+    """The claim in one variable; None where the network is of another kind."""
     network = claim.network
     match claim.imitated, network.layers:
         case TruncatedLinearTarget() as target, (Affine() as read_in, Attention() as layer):
             pass
         case _:
-            raise Unanswerable
+            return None
     maxima, arithmetic = target.maxima(), FORMATS[network.dtype]
-    every = np.ones(network.rows, dtype=bool)
-    state = follow(read_in, initial_state(maxima, network), maxima, every, arithmetic)
-    feature, row = _asked(layer, state.forms.varies, state.forms.coefficients[..., 0])
+    state = through_affine(read_in, initial_state(maxima, network), arithmetic)
+    read = _read(layer, state.forms.varies, state.forms.coefficients[..., 0])
     constants = np.where(state.forms.varies, 0.0, state.forms.coefficients[..., 0])  # (n, d)
     noise = np.where(state.forms.varies, 0.0, state.forms.slack + state.error.sum(axis=2))
-    if noise.any():
-        raise Unanswerable  # constants must be exact
+    if read is None or noise.any():  # constants must be exact
+        return None
+    feature, row = read
     g, off = state.forms[:, feature], state.error[:, feature]  # (n,), (n, 2)
     apart = float((g - target.linear_forms(maxima.frame)).size.max())
     reach = sum_up(off, axis=1)
@@ -83,14 +83,14 @@ def reduced(claim: Claim) -> OneFeature:
     return OneFeature(target, Claim.inner(one, alone), apart, off.max(axis=0))
 
 
-def _asked(layer: Attention, varies: Flags, constants: Floats) -> tuple[int, Floats]:
-    """The one varying feature that queries read, and the constants they read besides, (d,)."""
+def _read(layer: Attention, varies: Flags, constants: Floats) -> tuple[int, Floats] | None:
+    """The one varying feature that queries read, and the constants they read besides, (d,); None if there are more."""
     reads = [(weight != 0).any(axis=(0, 2)) for weight in (layer.query, layer.key, layer.value)]  # (d,) each
     wanted = np.flatnonzero(reads[0] & varies.any(axis=0))
     fixed = reads[0] & ~varies.any(axis=0)
     shown = (reads[1] | reads[2]) & varies.any(axis=0)  # by keys and values: must not vary
     if len(wanted) != 1 or shown.any() or (constants[:, fixed] != constants[:1, fixed]).any() or layer.residual:
-        raise Unanswerable
+        return None
     return int(wanted[0]), np.where(fixed, constants[0], 0.0)
 
 

@@ -27,7 +27,7 @@ from ...arithmetic.directed import LIBRARY_ULPS, SMALLEST, rounded_up, sum_error
 from ...arithmetic.jets import variables
 from ...network import Affine, Attention, Network
 from ...resources.deadline import NEVER, Deadline
-from ...targets import MaxAffine, Target, Unanswerable
+from ...targets import MaxAffine, Target
 from ..claim import Claim
 from ..proof import Conclusion, Cover, Integers, Proof
 from .structure import bound_by_structure, whole
@@ -39,33 +39,46 @@ ENTRIES = 2**20
 """Numbers in the largest temporary array."""
 
 
-def bound_by_planes(claim: Claim, proof: Proof, deadline: Deadline = NEVER) -> Conclusion:
-    """A bound on `|target - network|` over the domain, or Unanswerable where the network is of another kind."""
+def bound_by_planes(claim: Claim, proof: Proof, deadline: Deadline = NEVER) -> Conclusion | None:
+    """A bound on `|target - network|` over the domain; None where target or network are of another kind."""
     target = claim.imitated
-    if target.outputs != 1:
-        raise Unanswerable
-    planes = read_planes(claim.network)
-    network = bound_by_structure(planes.on(target.domain), claim.network)
+    between = go_between(target, claim.network)
+    if between is None:
+        return None
+    planes, network = between
     distance = Distance.of(target, planes).largest(proof, deadline)
     parts = {**network.parts, "construction": rounded_up(network.parts["construction"] + distance, 1)}
     bound = rounded_up(network.bound + distance, 1)
     return Conclusion(bound, parts, True, whole(target))
 
 
-def read_planes(network: Network) -> MaxAffine:
-    """The planes that the heads of an affine map, an attention layer and an affine map average."""
+def go_between(target: Target, network: Network) -> tuple[MaxAffine, Conclusion] | None:
+    """The planes of a network, and how far it is from their maximum; None where target or network are of another kind.
+
+    The target must have one output and Taylor series: one that has those of degree 1 has all.
+    """
+    centre = (target.domain.lo / 2 + target.domain.hi / 2).reshape(1, -1)
+    planes = read_planes(network) if target.outputs == 1 else None
+    if planes is None or target.jets(variables(Interval(centre), 1)) is None:
+        return None
+    own = bound_by_structure(planes.on(target.domain), network)
+    return None if own is None else (planes, own)
+
+
+def read_planes(network: Network) -> MaxAffine | None:
+    """The planes that the heads of an affine map, an attention layer and an affine map average; None for others."""
     match network.layers:
         case (Affine() as first, Attention(residual=False) as layer, Affine() as last) if first.left is not None:
             pass
         case _:
-            raise Unanswerable
+            return None
     narrow = layer.value.shape[2] == layer.output.shape[2] == 1 and last.constant.size == len(last.right) == 1
     if len(layer.memory) or not layer.attends_data or not narrow:
-        raise Unanswerable
+        return None
     gain = float(last.right[0, 0, 0])
     signs = layer.output[:, 0, 0] * gain  # (H,)
     if not (signs[0] > 0 and (signs[1:] < 0).all() and len(signs) <= 2):
-        raise Unanswerable
+        return None
     slopes = np.einsum("kNn,kdf->Nfnd", first.left, first.right).reshape(*first.constant.shape, -1)  # (N, F, D)
     parts = []
     for sign, value, bias in zip(np.abs(signs), layer.value[:, :, 0], layer.value_bias[:, 0], strict=True):
@@ -117,6 +130,8 @@ class Distance:
         radius = directed.above(np.maximum(high - centre, centre - low))
         point = self.target.jets(variables(Interval(centre), 1))
         whole = self.target.jets(variables(Interval(low, high), 2))
+        if point is None or whole is None:
+            return np.full(len(low), inf), np.zeros(len(low)), np.zeros(len(low), dtype=np.int64)
         size, base = low.shape[1], whole.basis
         value, slope = point.mid[:, 0, 0], point.mid[:, 0, 1 : 1 + size]  # (B,), (B, D)
         off = point.rad[:, 0, 0] + (point.rad[:, 0, 1 : 1 + size] * radius).sum(axis=1)  # (B,)

@@ -19,7 +19,6 @@ Cost: O(heads · queries · keys · features), no boxes at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 from math import inf
 
 import numpy as np
@@ -32,8 +31,8 @@ from ...arithmetic.forms import Forms, Frame, product_rounding
 from ...arithmetic.rounding import OWN, carried_error, linear_error, score_error, storage_error, with_sum
 from ...formula.maxima import Reference
 from ...network import Affine, Attention, Network
-from ...network.layers import tokens_read
-from ...targets import Target, Unanswerable
+from ...network.layers import Layer, tokens_read
+from ...targets import Target
 from ..enclosure import push
 from ..fans import Keys, Reading, read
 from ..heads import Region
@@ -60,13 +59,17 @@ class State:
         return rounded_up(self.forms.size + self.error.sum(axis=-1), 2)
 
 
-def bound_by_structure(target: Target, network: Network) -> Conclusion:
-    """A bound on `|target - network|` over the domain; Unanswerable if the target has no maxima or a layer no fan."""
+def bound_by_structure(target: Target, network: Network) -> Conclusion | None:
+    """A bound on `|target - network|` over the domain; None if the target has no maxima or a layer no fan."""
     maxima, arithmetic = target.maxima(), FORMATS[network.dtype]
-    state = initial_state(maxima, network)
+    if maxima is None:
+        return None
+    state: State | None = initial_state(maxima, network)
     with np.errstate(over="ignore", invalid="ignore"):
         for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
             state = follow(layer, state, maxima, tokens_read(after, len(state.error)), arithmetic)
+            if state is None:
+                return None
     return compared(target, state, maxima.outputs, defined=True)
 
 
@@ -96,14 +99,17 @@ def initial_state(maxima: Reference, network: Network) -> State:
     return State(forms, np.stack([rounded, flushed], axis=-1).reshape(*shape, 2))
 
 
-@singledispatch
-def follow(layer: object, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format) -> State:
-    """The features after a layer; only the used tokens count."""
-    raise Unanswerable
+def follow(
+    layer: Layer, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format
+) -> State | None:
+    """The features after a layer, of which only the used tokens count; None where that is not known."""
+    if isinstance(layer, Affine):
+        return through_affine(layer, state, arithmetic)
+    return through_attention(layer, state, maxima, used, arithmetic) if isinstance(layer, Attention) else None
 
 
-@follow.register
-def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format) -> State:
+def through_affine(layer: Affine, state: State, arithmetic: Format) -> State:
+    """The features after an affine layer."""
     region = Region(state.forms.range.reshape(1, *state.forms.slack.shape), state.forms.slack[None], state.error[None])
     error = push(layer, region, arithmetic).error[0]  # (N, m, 2)
     if layer.left is None:
@@ -119,17 +125,25 @@ def _(layer: Affine, state: State, maxima: Reference, used: npt.NDArray[np.bool_
     return State(Forms(out.coefficients.reshape(*shape, -1), slack.reshape(shape), out.frame), error)
 
 
-@follow.register
-def _(layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format) -> State:
+def through_attention(
+    layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format
+) -> State | None:
+    """The used tokens after an attention layer; None where a head is no maximum, or there are too many scores."""
     view = _View.of(state)
     forms, errors = [], []
     for head in range(layer.heads):
-        columns = [
-            [_through(reading, view.inner, maxima) for reading in read(keys, arithmetic)]
-            for keys in view.keys(layer, head, np.flatnonzero(used), arithmetic)
-        ]
-        forms.append(_stacked([[form for form, _ in row] for row in columns]))  # (L, v)
-        errors.append(np.array([[error for _, error in row] for row in columns]))  # (L, v, 2)
+        forms_here, errors_here = [], []
+        for keys in view.keys(layer, head, np.flatnonzero(used), arithmetic) or ():
+            known = [_through(reading, view.inner, maxima) for reading in read(keys, arithmetic)]
+            found = [pair for pair in known if pair is not None]
+            if len(found) < len(known):
+                return None
+            forms_here.append([form for form, _ in found])
+            errors_here.append([error for _, error in found])
+        if not forms_here:
+            return None
+        forms.append(_stacked(forms_here))  # (L, v)
+        errors.append(np.array(errors_here))  # (L, v, 2)
     heads, error = Forms.join(forms, axis=1), np.concatenate(errors, axis=1)  # (L, H*v), (L, H*v, 2)
     flat = layer.output.reshape(-1, layer.width_out)  # (H*v, o)
     out, error = (
@@ -142,14 +156,19 @@ def _(layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bo
     return State(_spread_out(out, used), _filled(error, used))
 
 
-def _through(reading: Reading, inner: Forms, maxima: Reference) -> tuple[Forms, Floats]:
-    """A reading in terms of the references: a form, whose slack holds all that is off, and the rounding error (2,)."""
+def _through(reading: Reading, inner: Forms, maxima: Reference) -> tuple[Forms, Floats] | None:
+    """A reading in terms of the references: a form, whose slack holds all that is off, and the rounding error (2,).
+
+    None where the target has no maximum to compare with.
+    """
     form = reading.base[None].after(inner)[0]
     off = reading.construction
     for group, sign in ((reading.above, 1.0), (reading.below, -1.0)):
         if len(group.slack):
             zero = Forms.constants(np.zeros(1), maxima.frame)
             similar = maxima.like(Forms.join([zero, group.after(inner)]))
+            if similar is None:
+                return None
             form, off = form + similar.form.scaled(sign), off + similar.error
     return Forms(form.coefficients, rounded_up(form.slack + off, 3), maxima.frame), reading.rounding
 
@@ -203,8 +222,13 @@ class _View:
         tokens, noise = Forms.exact(coefficients, frame), ~forms.varies[moves]
         return cls(tokens, inner, state.size, state.error, state.error[moves], noise)
 
-    def keys(self, layer: Attention, head: int, queries: npt.NDArray[np.integer], arithmetic: Format) -> list[Keys]:
-        """The keys of one head as seen by each of the queries."""
+    def keys(
+        self, layer: Attention, head: int, queries: npt.NDArray[np.integer], arithmetic: Format
+    ) -> list[Keys] | None:
+        """The keys of one head as seen by each of the queries; None where their scores are too many to hold."""
+        count = len(layer.memory) + layer.attends_data * len(self.error)
+        if len(queries) * count * len(self.tokens.frame.lo) > ENTRIES:
+            return None
         q = self.tokens[queries].mapped(layer.query[head], layer.query_bias[head])  # (L, k)
         q_own = _own(self.size[queries], layer.query[head], layer.query_bias[head], arithmetic)  # (L, k)
         tokens = [Forms.constants(layer.memory, self.tokens.frame)]
@@ -244,8 +268,6 @@ def _products(q: Forms, k: Forms, error: Floats) -> tuple[Forms, Floats]:
     With `q = q_0 + q'`, `k = k_0 + k'` (constants and varying parts) it is `q_0 k_0 + q' k_0 + q_0 k' + q' k'`; the
     last term, tiny in all constructions, goes to the slack.
     """
-    if q.slack.shape[0] * k.slack.shape[0] * len(q.frame.lo) > ENTRIES:
-        raise Unanswerable
     sizes = q.frame.sizes[1:]
     q0, k0, q1, k1 = q.coefficients[..., 0], k.coefficients[..., 0], q.coefficients[..., 1:], k.coefficients[..., 1:]
     queries, keys = np.swapaxes(q1, 1, 2), np.moveaxis(k1, 1, 0).reshape(k1.shape[1], -1)  # (L, V, k), (k, T*V)
