@@ -74,8 +74,7 @@ def _heads(config: dict[str, Any]) -> int:
 def _block(number: int, config: dict[str, Any], weights: dict[str, Tensor]) -> nn.MultiheadAttention:
     """Stock attention with these weights, zeros around them."""
     width, size, heads = config["d_model"], config["d_head"], _heads(config)
-    kind = {"batch_first": True, "dtype": weights["start"].dtype}
-    block = nn.utils.skip_init(nn.MultiheadAttention, heads * size, heads, **kind)  # random weights would be lost
+    block = nn.MultiheadAttention(heads * size, heads, batch_first=True, dtype=weights["start"].dtype)
     inner = config["n_heads"] * size
     for parameter in block.parameters():
         nn.init.zeros_(parameter)
