@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import attnfun
+from attnfun.constructions import CLASSES
 
 ORDER = [
     "_version",
@@ -52,15 +56,44 @@ def room(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """Top-level rooms that a file imports when it is loaded (lazy imports inside functions are free)."""
+DOWN = {
+    *(("algebra", "combine"), ("calculus", "combine")),  # operators and methods of a compiled network make others
+    *(("compiled", "look"), ("incontext", "look"), ("pieces", "look")),  # plot() and report()
+}
+"""Where a method calls what stands below: imported when it is called."""
+
+
+def imports_of(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    """All imports of a file but those for the type checker alone, and whether they wait inside a function."""
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, lazy = waiting.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, lazy
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            waiting.extend((child, inside) for child in ast.iter_child_nodes(node))
+
+
+def imported_rooms(path: Path) -> set[tuple[str, bool]]:
+    """Top-level rooms that a file imports, and whether it does so inside a function."""
     depth = len(path.relative_to(SOURCE).parts)
     rooms = set()
-    for node in ast.parse(path.read_text()).body:
+    for node, lazy in imports_of(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == depth and node.module:
-            rooms.add(node.module.split(".")[0])
+            names = [node.module]
         elif isinstance(node, ast.ImportFrom) and node.level == depth:
-            rooms.update(alias.name for alias in node.names)
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "attnfun":
+            within = (node.module or "").split(".")[1:]
+            names = [".".join(within)] if within else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            whole = [alias.name for alias in node.names if alias.name.split(".")[0] == "attnfun"]
+            names = [name.partition(".")[2] or "__init__" for name in whole]
+        else:
+            names = []
+        first = {name.split(".")[0] for name in names}
+        rooms.update((name if name in ORDER else "__init__", lazy) for name in first)
     return rooms
 
 
@@ -71,8 +104,59 @@ def test_every_room_has_its_place():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_go_up_only(path):
     here = ORDER.index(room(path))
-    below = {name for name in imported_rooms(path) if ORDER.index(name) > here}
-    assert not below
+    below = {(name, lazy) for name, lazy in imported_rooms(path) if ORDER.index(name) > here}
+    assert {(name, lazy) for name, lazy in below if not (lazy and (room(path), name) in DOWN)} == set()
+
+
+def test_every_import_that_goes_down_is_one_that_some_file_has():
+    """The list holds nothing that nobody needs."""
+    found = {(room(path), name) for path in FILES for name, lazy in imported_rooms(path) if lazy}
+    assert found >= DOWN
+
+
+def test_imports_inside_functions_and_of_the_package_itself_are_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_layering.SOURCE", tmp_path)
+    path = tmp_path / "arithmetic" / "sums.py"
+    path.parent.mkdir()
+    path.write_text("import attnfun as af\ndef f():\n    from ..compiler import compile\n    from attnfun import cli\n")
+    assert imported_rooms(path) == {("__init__", False), ("compiler", True), ("cli", True)}
+
+
+def test_rooms_import_each_other_in_no_circle():
+    """Within a room, files that are imported when it is loaded make no circle either."""
+    needs = {path: {file for file in files_of(path) if file != path} for path in FILES}
+    while free := [path for path, others in needs.items() if not others]:
+        needs = {path: others - set(free) for path, others in needs.items() if path not in free}
+    assert not needs
+
+
+def files_of(path: Path) -> set[Path]:
+    """The files that a file imports when it is loaded; a package stands for itself only if it is named as such."""
+    files = set()
+    for node, lazy in imports_of(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level and not lazy:
+            base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for name in [alias.name for alias in node.names]:
+                places = [
+                    base / f"{name}.py",
+                    base / name / "__init__.py",
+                    base.with_suffix(".py"),
+                    base / "__init__.py",
+                ]
+                found = next((place for place in places if place.exists()), None)
+                if found is not None:
+                    files.add(found)
+    return files
+
+
+def test_loading_a_file_imports_no_construction_but_that_of_the_network(tmp_path):
+    attnfun.compile("x**2", {"x": (0, 1)}, 0.1, construction="grid").save(tmp_path / "f.safetensors")
+    script = "import sys, attnfun; print(attnfun.load(sys.argv[1])(0.5)); print(*sys.modules, sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", script, tmp_path / "f.safetensors"], capture_output=True, text=True, check=True
+    )
+    loaded = {name.rpartition(".")[2] for name in done.stdout.split() if name.startswith("attnfun.constructions.")}
+    assert {name.replace("_", "-") for name in loaded} & set(CLASSES) == {"grid"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

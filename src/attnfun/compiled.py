@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 DERIVATIVE = "derivative"
 """How networks are called that are derivatives of others."""
-THEOREMS = {name: construction.theorem for name, construction in REGISTRY.items()} | {
+THEOREMS = {
     "affine": "an affine map",
     DERIVATIVE: "the derivative of one attention layer, an average over pairs of its tokens [T 13.6]",
     "side by side": "networks side by side, each with its own certificate",
     "composition": "one network of another",
 }
-"""Where each construction is stated, and what networks made of others are."""
+"""What networks are that no construction made."""
 MADE_OF_PARTS = {Stacked.kind: "side by side", Composed.kind: "composition"}
 """How networks made of others are called, by the kind of their target."""
 EVALUATIONS = "evaluations"
@@ -164,7 +164,8 @@ class Compiled(Algebra, Calculus):
     @property
     def theorem(self) -> str:
         """Where the theorem behind the construction is stated."""
-        return THEOREMS[self.construction]
+        made = self.construction
+        return REGISTRY[made].theorem if made in REGISTRY else THEOREMS[made]
 
     @property
     def domain(self) -> Box:

@@ -2,41 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+
 from ..errors import InputError
 from ..targets import Target
 from .base import Construction, Forecast, Plan, PlanRequest
-from .circuit import CircuitConstruction
-from .cross import CrossConstruction
-from .grid import GridConstruction
-from .knots import KnotsConstruction
-from .max_affine import MaxAffineConstruction
-from .multihead import MultiheadConstruction
-from .regression import RegressionConstruction
-from .relu import ReluConstruction
-from .softmax_readout import SoftmaxReadoutConstruction
-from .spectral import SpectralConstruction
-from .subspace import SubspaceConstruction
-from .truncated_linear import TruncatedLinearConstruction
-from .two_layer import TwoLayerConstruction
 
-REGISTRY: dict[str, Construction] = {
-    construction.name: construction
-    for construction in (
-        GridConstruction(),
-        CrossConstruction(),
-        SpectralConstruction(),
-        CircuitConstruction(),
-        SubspaceConstruction(),
-        KnotsConstruction(),
-        ReluConstruction(),
-        TruncatedLinearConstruction(),
-        MultiheadConstruction(),
-        TwoLayerConstruction(),
-        SoftmaxReadoutConstruction(),
-        MaxAffineConstruction(),
-        RegressionConstruction(),
-    )
+CLASSES = {
+    "grid": "GridConstruction",
+    "cross": "CrossConstruction",
+    "spectral": "SpectralConstruction",
+    "circuit": "CircuitConstruction",
+    "subspace": "SubspaceConstruction",
+    "knots": "KnotsConstruction",
+    "relu": "ReluConstruction",
+    "truncated-linear": "TruncatedLinearConstruction",
+    "multihead": "MultiheadConstruction",
+    "two-layer": "TwoLayerConstruction",
+    "softmax-readout": "SoftmaxReadoutConstruction",
+    "max-affine": "MaxAffineConstruction",
+    "regression": "RegressionConstruction",
 }
+"""The class of each construction by its public name; its file has the same name, with underscores."""
+
+
+class Registry(Mapping[str, Construction]):
+    """Constructions by name. A file is imported when its construction is looked up, so that loading a network is quick.
+
+    >>> "grid" in REGISTRY, REGISTRY["grid"].name, len(REGISTRY) > 10
+    (True, 'grid', True)
+    """
+
+    def __getitem__(self, name: str) -> Construction:
+        return _made(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in CLASSES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CLASSES)
+
+    def __len__(self) -> int:
+        return len(CLASSES)
+
+
+@cache
+def _made(name: str) -> Construction:
+    """The one instance of a construction; KeyError for a name that is none."""
+    kind = CLASSES[name]
+    return getattr(import_module(f".{name.replace('-', '_')}", __name__), kind)()
+
+
+REGISTRY = Registry()
 """Every construction by its public name."""
 
 __all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "PlanRequest", "candidates", "for_one_token"]
