@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 import attnfun as af
+from attnfun import compiler
 from attnfun.constructions import REGISTRY, Plan, PlanRequest
 from attnfun.constructions.base import proof_work
 from attnfun.domains.box import as_box
 from attnfun.planner import FREE, Attempt, Queue
+from attnfun.proofs import Certificate, certify
 from attnfun.resources.deadline import NEVER
 from attnfun.targets import as_target
 
@@ -65,6 +71,30 @@ def test_a_choice_between_proofs_is_said(work: float | None, other: float | None
     waiting = Queue([chosen, left], 2**18)
     assert waiting.cheapest(NEVER) is chosen
     assert [each.verdict for each in waiting.alternatives(chosen)] == ["chosen", said]
+
+
+@pytest.mark.parametrize("work", ["little", "much"])
+def test_a_limit_that_ends_only_the_proof_says_so(monkeypatch: pytest.MonkeyPatch, work: str) -> None:
+    def ended(*given: Any, **how: Any) -> Certificate:
+        found = certify(*given, **how)
+        return replace(found, bound=1.0, stopped="The time limit of 7 s was reached: allow more")
+
+    monkeypatch.setattr(compiler, "certify", ended)
+    monkeypatch.setattr(compiler, "FREE", 1.0 if work == "much" else 1e9)
+    with pytest.raises(af.errors.ToleranceNotMet) as missed:
+        af.compile("sin(x)*y", {"x": (-1, 1), "y": (-1, 1)}, eps=0.05, construction="spectral")
+    assert missed.value.best is not None
+    found = missed.value.best.certificate.found
+    assert found <= 0.05
+    assert "The time limit of 7 s was reached: allow more. The proof was stopped, not the network" in str(missed.value)
+    assert f"no error above {found:.3g} was found" in str(missed.value)
+    seconds = re.search(r"about ([0-9.e+]+) s of computing", str(missed.value))
+    assert (seconds is not None and float(seconds[1]) > 1) == (work == "much")
+
+
+def test_where_the_network_is_too_far_off_the_proof_is_not_at_fault() -> None:
+    assert compiler._unfinished(0.2, 1e9, 0.1) == ""
+    assert "0.05" in compiler._unfinished(0.05, None, 0.1)
 
 
 def test_the_cost_grows_with_tokens_and_with_work() -> None:

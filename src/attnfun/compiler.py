@@ -21,7 +21,7 @@ from .domains.box import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, did_you_mean, shown
 from .network import Network
 from .network.network import on_each_token
-from .planner import Attempt, Queue
+from .planner import FREE, Attempt, Queue
 from .proofs import Certificate, Claim, Effort, Progress, certify, judged
 from .readers import read_network
 from .resources.deadline import TIME_LIMIT, Deadline
@@ -358,7 +358,7 @@ def _closer(eps: float, request: Request, target: Target, attempt: Attempt, resu
         raise _missed(request, result, f"{limit}: {theorem.at_limit}")
     certificate, rounding = result.certificate, _rounding(result)
     if certificate.stopped:
-        raise _missed(request, result, "")
+        raise _missed(request, result, _unfinished(certificate.found, plan.work, eps))
     stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(request, result, _too_coarse(request.dtype, rounding))
@@ -379,6 +379,16 @@ def _too_coarse(dtype: str, rounding: float) -> str:
     """Why no network in this arithmetic is proved to meet the tolerance, and what to do."""
     finer = "use float64 or a larger eps" if dtype != "float64" else "use a larger eps or a smaller domain"
     return f"The bound on what rounding in {dtype} adds is {rounding:.3g} and does not get smaller: {finer}"
+
+
+def _unfinished(found: float, work: float | None, eps: float) -> str:
+    """Whether a limit ended only the proof, and how much longer it would take, where the plan says so."""
+    if found > eps:
+        return ""
+    said = f"The proof was stopped, not the network: no error above {found:.3g} was found"
+    if work is None or work <= FREE:
+        return said
+    return f"{said}. Its proof is expected to take about {float(f'{work / FREE:.2g}'):g} s of computing"
 
 
 def _with_last(

@@ -8,12 +8,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from .directed import LEAST_NORMAL, SMALLEST, ULP, Floats, above, dot_up, rounded_up, times_up
 from .interval import Interval
 
 HALF_ULP = ULP / 2
 """A sum or product rounded to nearest is off by at most this fraction of it."""
+LARGE, FEW = 2**16, 16
+"""In matrices of so many numbers, of which one in FEW at most is not zero, zeros are left out of products."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +126,7 @@ class Forms:
     def mapped(self, weight: Floats, bias: Floats) -> Forms:
         """`f weight + bias` over the last axis of functions: (..., d) -> (..., m)."""
         by_variable = np.swapaxes(self.coefficients, -1, -2)  # (..., 1+P, d)
-        coefficients = by_variable @ weight  # (..., 1+P, m)
+        coefficients = _product(by_variable, weight)  # (..., 1+P, m)
         rounding = product_rounding(by_variable, weight)
         constant = coefficients[..., 0, :] + bias  # (..., m)
         meet = (coefficients[..., 0, :] != 0) & (bias != 0)
@@ -152,11 +155,22 @@ def product_rounding(a: Floats, b: Floats) -> Floats:
     A sum of c products is off by at most `(c + 1) ULP/2` times the sum of their absolute values, for c below 2^25. A
     single product with a power of two that does not underflow is exact; so is a sum of nothing.
     """
-    terms = (a != 0).astype(np.float64) @ (b != 0)
-    inexact = _odd(a).astype(np.float64) @ _odd(b) > 0
-    size = np.abs(a) @ np.abs(b)
+    terms = _product((a != 0).astype(np.float64), (b != 0).astype(np.float64))
+    inexact = _product(_odd(a).astype(np.float64), _odd(b).astype(np.float64)) > 0
+    size = _product(np.abs(a), np.abs(b))
     exact = (terms == 0) | ((terms == 1) & ~inexact & (size >= LEAST_NORMAL))
     return np.where(exact, 0.0, (terms + 1) * (HALF_ULP * size + SMALLEST))
+
+
+def _product(a: Floats, b: Floats) -> Floats:
+    """`a @ b`, (..., d) and (d, m), in any order of summation; zeros of a large b are left out where they are many.
+
+    What a zero would be multiplied with does not matter, be it infinite: zero times a real number is zero.
+    """
+    if b.ndim != 2 or b.size < LARGE or FEW * np.count_nonzero(b) > b.size:
+        return a @ b
+    rows = a.reshape(-1, a.shape[-1])  # (R, d)
+    return np.ascontiguousarray((csr_array(b.T) @ rows.T).T).reshape(*a.shape[:-1], b.shape[1])
 
 
 def _odd(numbers: Floats) -> npt.NDArray[np.bool_]:

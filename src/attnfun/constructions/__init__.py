@@ -64,9 +64,8 @@ __all__ = ["REGISTRY", "Construction", "Forecast", "Plan", "PlanRequest", "candi
 def candidates(name: str, target: Target) -> list[Construction]:
     """The constructions to consider: the one called `name`, or with "auto" all that serve the target."""
     if name == "auto":
-        serving = [construction for construction in REGISTRY.values() if construction.fits(target)]
-        specialists = [construction for construction in serving if type(target) in construction.made_for]
-        return specialists or [construction for construction in serving if construction.rivals(target)]
+        made = [each for each in REGISTRY.values() if type(target) in each.made_for and each.fits(target)]
+        return made or [each for each in REGISTRY.values() if each.rivals(target) and each.fits(target)]
     if not REGISTRY[name].fits(target):
         served = [other for other, construction in REGISTRY.items() if construction.fits(target)]
         raise InputError(

@@ -159,7 +159,7 @@ class Construction(ABC):
         return known and type(target.domain) in self.domains and self.serves(target)
 
     def rivals(self, target: Target) -> bool:
-        """Should "auto" consider it? Not if another construction would build the same network."""
+        """Should "auto" consider it, if it fits? Not if another construction would build the same network."""
         del target
         return self.automatic
 

@@ -97,7 +97,10 @@ class CircuitConstruction(Construction):
 
     def rivals(self, target: Target) -> bool:
         """Not for one smooth function of one variable, which is one bank by any name."""
-        return target.domain.size > 1 or not _circuit(target).alone
+        try:
+            return target.domain.size > 1 or not _circuit(target).alone
+        except Unanswerable:
+            return False
 
     def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """Banks without polish, less what polish is known to save."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import inf
 
 import numpy as np
@@ -31,6 +32,7 @@ class Atoms:
     def __init__(self, low: Floats, high: Floats) -> None:
         self.inputs = len(low)
         self.units: list[Unit] = []
+        self._uses = Counter[int]()
         self._made: dict[object, int] = {}
         self._ranges: dict[object, Interval] = {Linear.atom(k).key: Interval(low[k], high[k]) for k in range(len(low))}
 
@@ -51,6 +53,7 @@ class Atoms:
                 raise NoCircuit(f"{text} has no modulus of continuity")
             self._made[key] = self.inputs + len(self.units)
             self.units.append(Unit(function, argument, low, high, text))
+            self._uses.update(argument.terms.keys())
             self.learn(Linear.atom(self._made[key]), value)
         return Linear.atom(self._made[key])
 
@@ -91,7 +94,7 @@ class Atoms:
 
     def uses(self, atom: int) -> int:
         """Units whose argument the atom is part of."""
-        return sum(atom in unit.argument.terms for unit in self.units)
+        return self._uses[atom]
 
     def depth(self, linear: Linear) -> int:
         """Units in the longest chain below a form."""

@@ -7,7 +7,7 @@ exponentials (`lowering.py`). Coefficients are intervals that hold the real numb
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 
@@ -37,6 +37,8 @@ class Linear:
 
     constant: Interval
     terms: dict[int, Interval]
+    names: dict[int, object] = field(default_factory=dict, repr=False)
+    """Which number each coefficient is (`Identity`), where that is known already: long sums share theirs."""
 
     @classmethod
     def atom(cls, number: int) -> Linear:
@@ -46,7 +48,9 @@ class Linear:
     @cached_property
     def key(self) -> tuple[object, ...]:
         """Equal only for forms that are surely equal."""
-        return Identity.of(self.constant), *((atom, Identity.of(self.terms[atom])) for atom in sorted(self.terms))
+        for atom in self.terms.keys() - self.names.keys():
+            self.names[atom] = Identity.of(self.terms[atom])
+        return Identity.of(self.constant), *((atom, self.names[atom]) for atom in sorted(self.terms))
 
     @property
     def alone(self) -> int | None:
@@ -58,13 +62,14 @@ class Linear:
 
     def plus(self, other: Linear, factor: Interval = ONE) -> Linear:
         """self + factor · other."""
-        terms = dict(self.terms)
+        terms, names = dict(self.terms), dict(self.names)
         for atom, coefficient in other.terms.items():
             total = terms.get(atom, ZERO) + factor * coefficient
             terms[atom] = total
+            names.pop(atom, None)
             if total.lo == 0 == total.hi:
                 del terms[atom]
-        return Linear(self.constant + factor * other.constant, terms)
+        return Linear(self.constant + factor * other.constant, terms, names)
 
     def scaled(self, factor: Interval) -> Linear:
         """factor · self."""

@@ -60,6 +60,8 @@ MOST_BOXES = 256
 """Boxes for the ranges of the steps of a formula."""
 
 HeadBound = Callable[[Claim, float], arb]
+Ranges = dict[tuple[object, ...], tuple[Range, arb]]
+"""Ranges and largest slopes of functions on intervals, by their texts and the ends."""
 """A bound on the error of a claim in one variable if it is at most this large; otherwise infinite."""
 
 
@@ -115,6 +117,7 @@ class _Circuit(Follower):
         self.hints = _hints(proof)
         self.known = dict[tuple[object, ...], list[tuple[float, float, arb]]]()
         """Heads with the intervals on which they were judged, and how far they are from their functions there."""
+        self.ranges: Ranges = {}
 
     def attention(self, layer: Attention, heads: list[Head], map_: Map, tokens: Tokens, read: list[bool]) -> Tokens:
         """A layer of banks that read one feature each; other layers are read as fans."""
@@ -133,7 +136,7 @@ class _Circuit(Follower):
         text, premise = next(self.hints, ("", None))
         if not text:
             raise NotCovered("a circuit whose proof does not say what its heads compute")
-        unit, inner = Unit(text, form.quiet), self.written.range(form.quiet)
+        unit, inner = Unit(text, form.quiet, self.ranges), self.written.range(form.quiet)
         whole = inner + form.noise
         clipped = whole
         if not unit.bounded_on(whole):
@@ -225,7 +228,8 @@ def _sampled(layer: Attention, network: Network, text: str, ends: tuple[Floats, 
 class Unit:
     """A function of one variable at a form, `φ(u₀)`."""
 
-    def __init__(self, text: str, argument: Form) -> None:
+    def __init__(self, text: str, argument: Form, ranges: Ranges | None = None) -> None:
+        self.ranges: Ranges = {} if ranges is None else ranges
         self.steps, self.outputs = formula.read(text, ("z",))
         if len(self.outputs) != 1:
             raise Unreadable("a head must compute one function")
@@ -237,11 +241,7 @@ class Unit:
 
     def range(self, whole: Range) -> Range:
         """Its values on an interval."""
-        found = [self._on(piece)[0] for piece in _pieces(whole)]
-        result = found[0]
-        for each in found[1:]:
-            result = result.join(each)
-        return result
+        return self._over(whole)[0]
 
     def bounded_on(self, whole: Range) -> bool:
         """Is it surely defined and bounded on an interval?"""
@@ -250,7 +250,7 @@ class Unit:
 
     def slope(self, whole: Range) -> arb:
         """At most the largest slope on an interval; infinite where the function jumps or is not defined."""
-        return largest([self._on(piece)[1] for piece in _pieces(whole)])
+        return self._over(whole)[1]
 
     def modulus(self, whole: Range, apart: arb) -> arb:
         """How far values can be apart on an interval if arguments are; its ends may be those of where φ is defined.
@@ -269,6 +269,20 @@ class Unit:
             best = smaller(best, largest([_times(inner, apart), *steps]))
             edge = 4 * edge
         return best
+
+    def _over(self, whole: Range) -> tuple[Range, arb]:
+        """Range and largest slope on an interval by its pieces; worked out once for all heads that are alike."""
+        if not whole.bounded:
+            return self._on(whole)
+        ends = [part.man_exp() for end in (whole.low, whole.high) for part in (end.mid(), end.rad())]
+        key = self.text, whole.defined, *ends
+        if key not in self.ranges:
+            found = [self._on(piece) for piece in _pieces(whole)]
+            joined = found[0][0]
+            for each, _ in found[1:]:
+                joined = joined.join(each)
+            self.ranges[key] = joined, largest([slope for _, slope in found])
+        return self.ranges[key]
 
     def _on(self, piece: Range) -> tuple[Range, arb]:
         """Range and largest slope on an interval: the derivative, step by step, on ranges."""

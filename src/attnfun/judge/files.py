@@ -36,6 +36,8 @@ MOST_WRITTEN_OUT = 2**16
 """Memory tokens of factored attention that are written out."""
 MOST_AXES = 16
 """Axes of factored attention."""
+MOST_DIMENSIONS, MOST_NUMBERS = 3, 2**21
+"""Of arrays that are stored without their zeros; numbers of all of them together."""
 MOST_PARTS = 1000
 """Layers of a network, parts of a claim and premises of a lemma."""
 MOST_PRODUCTS = 2**22
@@ -148,7 +150,30 @@ def read(path: str | os.PathLike[str]) -> Claim:
         raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
     if _get(description, "format", int) not in FILE_FORMATS:
         raise Unreadable(f"the file format must be one of {FILE_FORMATS}")
-    return claim_of(description, tensors)
+    return claim_of(description, _with_zeros(description, tensors))
+
+
+def _with_zeros(description: Any, tensors: Tensors) -> Tensors:
+    """All arrays: those that are mostly zeros are in the file as places in the flat array, ascending, and numbers."""
+    if "sparse" not in description:
+        return tensors
+    shapes, total = _get(description, "sparse", dict), 0
+    found = dict(tensors)
+    for name in shapes:
+        size = _sizes(shapes, name, MOST_DIMENSIONS)
+        total += size
+        places, numbers = (found.pop(f"{name}.{kind}", None) for kind in ("places", "numbers"))
+        if places is None or numbers is None or name in found or places.dtype != np.int64 or places.ndim != 1:
+            raise Unreadable(f"the array {name[:40]} must have places and numbers")
+        if total > MOST_NUMBERS:
+            raise NotCovered(f"arrays of more than {MOST_NUMBERS} numbers")
+        ends = places.size == 0 or (places[0] >= 0 and places[-1] < size)
+        if numbers.shape != places.shape or not ends or (np.diff(places) <= 0).any():
+            raise Unreadable(f"the numbers of {name[:40]} must have places of their own in it")
+        flat = np.zeros(size, dtype=numbers.dtype)
+        flat[places] = numbers
+        found[name] = flat.reshape(shapes[name])
+    return found
 
 
 def _get(data: Any, name: str, *kinds: type) -> Any:

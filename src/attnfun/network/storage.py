@@ -1,4 +1,8 @@
-"""Networks as named tensors plus a JSON description, in the safetensors format. Nothing is ever unpickled."""
+"""Networks as named tensors plus a JSON description, in the safetensors format. Nothing is ever unpickled.
+
+In a layer of H heads that read one of d features each, H numbers of H d are not zero. Files hold such an array as two:
+the places of its numbers in the flat array, ascending, and the numbers. The description has their shapes.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from math import prod
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +28,12 @@ from .network import Network
 FORMAT = 2
 """Raised when older readers could misunderstand a file."""
 
+SMALLEST, FEW = 2**12, 4
+"""Arrays of so many numbers, of which one in FEW at most is not zero, are written without their zeros."""
+MOST = 2**28
+"""Numbers, zeros included, that a file may ask for in such arrays."""
+PLACES, NUMBERS = ".places", ".numbers"
+
 Tensors = dict[str, npt.NDArray[Any]]
 
 
@@ -32,9 +43,10 @@ def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str,
 
     from .._version import __version__
 
-    header = {"format": FORMAT, "attnfun": __version__, **description}
+    kept, shapes = without_zeros(tensors)
+    header = {"format": FORMAT, "attnfun": __version__, **description} | ({"sparse": shapes} if shapes else {})
     data = save(
-        {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()},
+        {name: np.ascontiguousarray(tensor) for name, tensor in kept.items()},
         {"attnfun": json.dumps(header)},
     )
     write_whole(path, data)
@@ -97,7 +109,49 @@ def read(path: str | os.PathLike[str]) -> tuple[Tensors, dict[str, Any]]:
             got=f"format {number}",
             remedy=f"Install attnfun {version} or later: pip install 'attnfun>={version}'",
         )
-    return tensors, description
+    return with_zeros(tensors, given), description
+
+
+def without_zeros(tensors: Tensors) -> tuple[Tensors, dict[str, list[int]]]:
+    """Tensors as files hold them, and the shapes of those that are mostly zeros. A negative zero is kept.
+
+    >>> kept, shapes = without_zeros({"wide": np.eye(64), "short": np.eye(2)})
+    >>> {name: tensor.size for name, tensor in kept.items()}, shapes
+    ({'wide.places': 64, 'wide.numbers': 64, 'short': 4}, {'wide': [64, 64]})
+    """
+    kept, shapes = Tensors(), dict[str, list[int]]()
+    for name, tensor in tensors.items():
+        flat = tensor.reshape(-1)
+        if flat.dtype.kind != "f" or flat.size < SMALLEST:
+            kept[name] = tensor
+            continue
+        places = np.flatnonzero((flat != 0) | np.signbit(flat))
+        if FEW * len(places) > flat.size:
+            kept[name] = tensor
+        else:
+            kept |= {name + PLACES: places, name + NUMBERS: flat[places]}
+            shapes[name] = list(tensor.shape)
+    return kept, shapes
+
+
+def with_zeros(tensors: Tensors, given: Fields) -> Tensors:
+    """The tensors again; an error if a place is outside of its tensor, or named twice."""
+    if "sparse" not in given:
+        return tensors
+    shapes, full, total = given.inner("sparse"), dict(tensors), 0
+    for name in shapes:
+        shape = tuple(shapes.each(name, Fields.whole))
+        places, numbers = (full.pop(name + ending, np.empty(0)) for ending in (PLACES, NUMBERS))
+        size = prod(shape)
+        total += size
+        fits = places.dtype == np.int64 and places.ndim == numbers.ndim == 1 and len(places) == len(numbers)
+        fits = fits and min(shape, default=0) > 0 and total <= MOST and name not in full
+        if not fits or (len(places) and not (places[0] >= 0 and places[-1] < size and (np.diff(places) > 0).all())):
+            raise FileFormatError(f"the numbers of {name} must have places of their own in it", got=str(shape)[:80])
+        full[name] = np.zeros(size, dtype=numbers.dtype)
+        full[name][places] = numbers
+        full[name] = full[name].reshape(shape)
+    return full
 
 
 def pack(network: Network) -> tuple[Tensors, dict[str, Any]]:

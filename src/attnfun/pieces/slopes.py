@@ -12,7 +12,10 @@ from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
-SLOPE_SAMPLES = 2048
+SLOPE_SAMPLES, FEWEST, SLOPES = 2048, 32, 2**16
+"""Points at which slopes are taken, fewer where there are many variables; the slopes in all, about."""
+ROWS = 4096
+"""Points evaluated at a time."""
 
 
 def paper_tokens(domain: Box, slope: float, eps: float) -> int:
@@ -26,14 +29,19 @@ def sampled_slopes(target: Target) -> Floats:
     """Difference quotients along each axis at random points and at the corners of the box, (S, D)."""
     domain, rng = target.domain, np.random.default_rng(0)
     low, high = domain.lo.ravel(), domain.hi.ravel()
-    rows = domain.sample(SLOPE_SAMPLES, rng)  # (S, D)
-    corners = rng.integers(0, 2, (min(2**domain.size, 64), domain.size))
+    count = min(SLOPE_SAMPLES, max(FEWEST, SLOPES // domain.size))
+    rows = domain.sample(count, rng)  # (S, D)
+    corners = rng.integers(0, 2, (min(2**domain.size, 64, count // 2), domain.size))
     rows[: len(corners)] = np.where(corners == 1, high, low)
     base = target.values(rows)  # (S, m)
-    slopes = np.empty_like(rows)
-    for axis in range(domain.size):
-        step = (high[axis] - low[axis]) * 2.0**-10
-        moved = rows.copy()
-        moved[:, axis] += np.where(rows[:, axis] + step <= high[axis], step, -step)
-        slopes[:, axis] = np.abs(target.values(moved) - base).max(axis=1) / step
+    slopes, together = np.empty_like(rows), max(1, ROWS // count)  # axes at a time
+    for first in range(0, domain.size, together):
+        axes = np.arange(first, min(first + together, domain.size))  # (A,)
+        step = (high - low)[axes] * 2.0**-10
+        moved = np.repeat(rows[None], len(axes), axis=0)  # (A, S, D)
+        there = rows[:, axes].T  # (A, S)
+        ahead = there + step[:, None] <= high[axes, None]
+        moved[np.arange(len(axes)), :, axes] = there + np.where(ahead, 1, -1) * step[:, None]
+        values = target.values(moved.reshape(-1, domain.size)).reshape(*moved.shape[:2], -1)  # (A, S, m)
+        slopes[:, axes] = (np.abs(values - base).max(axis=2) / step[:, None]).T
     return slopes
