@@ -22,13 +22,14 @@ def paper_tokens(domain: Box, slope: float, eps: float) -> int:
     return prod(max(1, ceil(min(width / step, 1e300))) for width in widths)
 
 
-def sampled_slopes(target: Target) -> Floats:
+def sampled_slopes(target: Target, at_corners: bool = True) -> Floats:
     """Difference quotients along each axis at random points and at the corners of the box, (S, D)."""
     domain, rng = target.domain, np.random.default_rng(0)
     low, high = domain.lo.ravel(), domain.hi.ravel()
     rows = domain.sample(SLOPE_SAMPLES, rng)  # (S, D)
     corners = rng.integers(0, 2, (min(2**domain.size, 64), domain.size))
-    rows[: len(corners)] = np.where(corners == 1, high, low)
+    if at_corners:
+        rows[: len(corners)] = np.where(corners == 1, high, low)
     base = target.values(rows)  # (S, m)
     slopes = np.empty_like(rows)
     for axis in range(domain.size):
