@@ -55,6 +55,7 @@ def norm_of_error(net: af.Compiled, p: float) -> float:
 def test_unbounded_targets_are_proved(name, nets):
     certificate, (_, _, p, eps) = nets[name].certificate, CASES[name]
     assert certificate.status is Status.PROVED
+    assert certificate.proof is not None
     assert certificate.proof.rule == TAILS
     assert 0.95 * norm_of_error(nets[name], p) <= certificate.bound <= eps  # sums are off by less
 
@@ -86,6 +87,7 @@ def test_files_keep_the_proof(nets, tmp_path):
 def test_traced_functions_too():
     net = af.compile(lambda x: 1 / np.sqrt(x), domain=(0, 1), norm=1, eps=0.6)
     assert net.certificate.bound <= 0.6
+    assert net.certificate.proof is not None
     assert net.certificate.proof.rule == TAILS
 
 
