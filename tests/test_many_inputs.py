@@ -27,7 +27,7 @@ def squares(count: int) -> tuple[str, dict[str, tuple[float, float]]]:
 
 
 @pytest.fixture(scope="module")
-def net() -> af.Compiled:
+def net() -> af.types.Compiled:
     return af.compile(*squares(60), eps=1e-2)
 
 

@@ -31,6 +31,7 @@ SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 SHOWN = {
     "boxes": lambda: af.compile("sin(3*x)*y", SQUARE, 0.3, construction="grid"),
     "boxes, L_2": lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, norm=2, construction="grid"),
+    "tails": lambda: af.compile("1/sqrt(x)", {"x": (0, 1)}, 0.6, norm=1, construction="grid"),
     "structure": lambda: af.compile(af.MaxAffine([[1.0, 0.0], [-0.5, 1.0]], [0.0, 0.1]), [(-1, 1)] * 2, 1e-3),
     "circuit": lambda: af.compile("x*y + sqrt(x + 2)", SQUARE, 1e-4, construction="circuit"),
     "planes": lambda: af.compile("x**2 + exp(y)", SQUARE, 0.2, construction="max-affine"),

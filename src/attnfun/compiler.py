@@ -152,7 +152,7 @@ def compile(
     with goal.until(effort.deadline):
         request = request.fitted(goal)
         goal.domain.admit(np.empty((0, goal.domain.size)), request.outside)
-        refuse_defects(goal, request.largest_jump)
+        refuse_defects(goal, request.largest_jump, float(request.norm))
         found = for_each_token(construction, goal, request) or pursue(candidates(construction, goal), goal, request)
         return replace(found, certificate=judged(found.certificate, effort.deadline))
 
@@ -196,7 +196,7 @@ def first_attempts(theorems: list[Construction], target: Target, request: Reques
     """All constructions that know the options and, in L_p, bear the target's jumps; one alone with its plan."""
     aim = request.first_aim(target.domain)
     theorems = [theorem for theorem in theorems if theorem.options >= set(request.options)] or theorems
-    if len(theorems) > 1 and request.norm != "inf" and aim is not None and jumps(target, aim):
+    if len(theorems) > 1 and request.norm != "inf" and jumps(target, math.inf if aim is None else aim):
         theorems = [theorem for theorem in theorems if theorem.serves_jumps]
     if len(theorems) > 1:
         return [Attempt.named(theorem, target, request.for_planning(theorem, aim)) for theorem in theorems]

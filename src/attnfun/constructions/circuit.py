@@ -97,10 +97,8 @@ class CircuitConstruction(Construction):
 
     def rivals(self, target: Target) -> bool:
         """Not for one smooth function of one variable, which is one bank by any name."""
-        try:
-            return target.domain.size > 1 or not _circuit(target).alone
-        except Unanswerable:
-            return False
+        circuit = target.circuit()
+        return circuit is not None and (target.domain.size > 1 or not circuit.alone)
 
     def forecast(self, target: Target, request: PlanRequest) -> Forecast:
         """Banks without polish, less what polish is known to save."""

@@ -137,13 +137,13 @@ class _BySlopes:
 
     modulus: Modulus | None = None
 
-    def __init__(self, target: Target, gamma: float) -> None:
+    def __init__(self, target: Target, gamma: float, at_corners: bool = True) -> None:
         self.target, self.gamma, size = target, gamma, target.domain.size
         if isinstance(target, Lipschitz):
             self.slope, self.spacing = target.constant, np.ones(size)
             self.slopes = np.full((1, size), self.slope / sqrt(size))
         else:
-            self.slopes = sampled_slopes(target)  # (S, D): |∂f/∂x_k|, largest over outputs
+            self.slopes = sampled_slopes(target, at_corners)  # (S, D): |∂f/∂x_k|, largest over outputs
             self.slope = float(np.sqrt((self.slopes**2).sum(axis=1)).max())
             with np.errstate(divide="ignore"):
                 self.spacing = 1 / self.slopes.max(axis=0)  # inf where f does not vary
@@ -178,7 +178,7 @@ class _ByShifts(_BySlopes):
     """L_p, as p-means: ω_p equal on all axes, or by slopes where that promises more."""
 
     def __init__(self, target: Target, gamma: float, p: float) -> None:
-        super().__init__(target, gamma)
+        super().__init__(target, gamma, at_corners=False)  # where it may be unbounded
         self.p, size = p, target.domain.size
         self.modulus = None if isinstance(target, Lipschitz) else Modulus.of(target, p)
         self.growth, self.paper_factor = growth(gamma, p, size), paper_factor(gamma, p, size)

@@ -34,9 +34,11 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic import Interval
 from ..arithmetic.formats import FORMATS
 from ..arithmetic.norms import mean
 from ..targets import Target
+from ..targets.defects import axes_towards_poles
 from .grids import Grid
 
 Floats = npt.NDArray[np.float64]
@@ -46,12 +48,17 @@ FINEST = 8
 """Shifts by 2^-1 .. 2^-8 of the width are sampled."""
 WORK, MOST_POINTS = 2**20, 16
 """Evaluations spent on all means; points per axis and cell at most."""
+NODES, DEEPEST, MOST_PARTS = 4, 80, 2**14
+"""Gauss points an axis, cuts and parts at a time, of cells with a pole."""
 BLOCK = 2**16
 """Points evaluated at a time."""
 
 
 def cell_means(target: Target, grid: Grid) -> Floats:
-    """Means of f over the cells (N, m): two-point Gauss rules on equal parts of each cell. Memory O(BLOCK)."""
+    """Means of f over the cells (N, m): two-point Gauss rules on equal parts of each cell. Memory O(BLOCK).
+
+    Cells on which the enclosure of f is unbounded are cut towards the place where it is, and their parts integrated.
+    """
     size = grid.domain.size
     parts = int(min(max((WORK / grid.size) ** (1 / size) / 2, 1), MOST_POINTS / 2))
     ends = (np.arange(parts)[:, None] + 0.5 + np.array([-1, 1]) / np.sqrt(12)).ravel() / parts - 0.5  # (q,), in cells
@@ -64,7 +71,43 @@ def cell_means(target: Target, grid: Grid) -> Floats:
         rows = np.clip(centres[start : start + step, None] + offsets, low, high)  # (b, q^D, D)
         values = target.values(rows.reshape(-1, size))
         means.append(values.reshape(*rows.shape[:2], -1).mean(axis=1))
-    return np.concatenate(means)
+    found = np.concatenate(means)
+    if not target.enclosable:
+        return found
+    cells = np.clip(centres - grid.spacing / 2, low, high), np.clip(centres + grid.spacing / 2, low, high)
+    poles = np.flatnonzero(~np.isfinite(target.enclose(Interval(*cells)).magnitude).all(axis=1))
+    if len(poles):
+        found[poles] = _means_around_poles(target, cells[0][poles], cells[1][poles])
+    return found
+
+
+def _means_around_poles(target: Target, low: Floats, high: Floats) -> Floats:
+    """Means over cells (P, D) with a pole: halves without it are integrated by Gauss, those with it cut again, (P, m).
+
+    What is left after so many cuts counts as nothing.
+    """
+    sizes, owner = np.prod(high - low, axis=1), np.arange(len(low))  # (P,)
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)  # on [-1, 1]
+    mesh = np.stack([axis.ravel() for axis in np.meshgrid(*[nodes] * low.shape[1], indexing="ij")], axis=1)  # (q, D)
+    shares = np.prod(np.meshgrid(*[weights / 2] * low.shape[1], indexing="ij"), axis=0).ravel()  # (q,), sum 1
+    totals = np.zeros((len(low), target.outputs))
+    for _ in range(DEEPEST):
+        bounded = np.isfinite(target.enclose(Interval(low, high)).magnitude).all(axis=1)
+        if bounded.any():
+            middle, half = (low + high)[bounded, None] / 2, (high - low)[bounded, None] / 2  # (b, 1, D)
+            values = target.values((middle + half * mesh).reshape(-1, low.shape[1]))
+            means = np.einsum("bqm,q->bm", values.reshape(bounded.sum(), len(mesh), -1), shares)
+            volumes = np.prod((high - low)[bounded], axis=1) / sizes[owner[bounded]]
+            np.add.at(totals, owner[bounded], means * volumes[:, None])
+        low, high, owner = low[~bounded], high[~bounded], owner[~bounded]
+        if not 0 < len(low) <= MOST_PARTS:
+            break
+        axis = axes_towards_poles(target, low, high, np.argmax(high - low, axis=1))
+        rows = np.arange(len(low))
+        left, right = high.copy(), low.copy()
+        left[rows, axis] = right[rows, axis] = Interval(low[rows, axis], high[rows, axis]).mid
+        low, high, owner = np.concatenate([low, right]), np.concatenate([left, high]), np.tile(owner, 2)
+    return totals
 
 
 def growth(gamma: float, p: float, size: int) -> float:

@@ -25,14 +25,15 @@ def paper_tokens(domain: Box, slope: float, eps: float) -> int:
     return prod(max(1, ceil(min(width / step, 1e300))) for width in widths)
 
 
-def sampled_slopes(target: Target) -> Floats:
+def sampled_slopes(target: Target, at_corners: bool = True) -> Floats:
     """Difference quotients along each axis at random points and at the corners of the box, (S, D)."""
     domain, rng = target.domain, np.random.default_rng(0)
     low, high = domain.lo.ravel(), domain.hi.ravel()
     count = min(SLOPE_SAMPLES, max(FEWEST, SLOPES // domain.size))
     rows = domain.sample(count, rng)  # (S, D)
     corners = rng.integers(0, 2, (min(2**domain.size, 64, count // 2), domain.size))
-    rows[: len(corners)] = np.where(corners == 1, high, low)
+    if at_corners:
+        rows[: len(corners)] = np.where(corners == 1, high, low)
     base = target.values(rows)  # (S, m)
     slopes, together = np.empty_like(rows), max(1, ROWS // count)  # axes at a time
     for first in range(0, domain.size, together):

@@ -108,6 +108,11 @@ class Target(ABC):
         return None
 
     @property
+    def hull(self) -> Interval:
+        """The box around the domain, (1, D)."""
+        return Interval(self.domain.lo.reshape(1, -1), self.domain.hi.reshape(1, -1))
+
+    @property
     def outputs(self) -> int:
         """Number of real outputs, m."""
         return prod(self.output_shape)
@@ -124,6 +129,19 @@ class Target(ABC):
         """Enclosures of the range on each box: (B, D) -> (B, m); if not known, the whole line, nowhere defined."""
         unknown = np.full((len(boxes), self.outputs), np.inf)
         return Interval(-unknown, unknown, False)
+
+    def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]] | None:
+        """Bounds on `(∫ max_i |f_i|^p / volume)^{1/p}` over boxes (B, D), inf where there is none, (B,).
+
+        And whether it is surely defined on the whole box but for a set of volume zero, (B,). For boxes on which the
+        target is not bounded. None if
+        nothing is known about powers of its factors.
+        """
+        return None
+
+    def not_integrable(self, box: Interval, p: float) -> str:
+        """Why there is no bound on the L_p norm over a box (1, D), in words; "" where that is not known."""
+        return ""
 
     def jets(self, variables: Jet) -> Jet | None:
         """Taylor series of the target at series of its variables: (B, D) -> (B, m); None if it has none."""

@@ -25,6 +25,7 @@ from ..errors import InputError
 from ..formula.agreement import outside, refuse_disagreement, refuse_other_series
 from ..formula.circuits import Circuit
 from ..formula.lowering import circuit_of
+from ..formula.majorants import p_means, why_not_integrable
 from ..formula.polynomials import piecewise_polynomial
 from ..formula.program import Program
 from ..formula.tokenwise import acts_on_each_token
@@ -236,6 +237,14 @@ class Traced(Target):
     def enclose(self, boxes: Interval) -> Interval:
         """Its operations on intervals."""
         return self.program.enclose(boxes, self.deadline)
+
+    def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """By powers of its factors [T 3.7]."""
+        return p_means(self.program, self.hull, boxes, p)
+
+    def not_integrable(self, box: Interval, p: float) -> str:
+        """The factor, and its exponent."""
+        return why_not_integrable(self.program, self.hull, box, p)
 
     def jets(self, variables: Jet) -> Jet | None:
         """Its operations on Taylor series."""

@@ -9,13 +9,14 @@ proves nothing: the certificate's own search covers the whole domain.
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, isinf
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arithmetic import Interval
 from ..errors import InputError
-from .base import BOUNDED, Status, Target, describe
+from .base import BOUNDED, Floats, Status, Target, describe
 
 KEPT = 64
 """Boxes followed at a time."""
@@ -37,8 +38,11 @@ def jumps(target: Target, least: float) -> bool:
     return False
 
 
-def refuse_defects(target: Target, jump: float = inf) -> None:
-    """Raise InputError with the box and the guilty part at a pole, or where the target jumps by more than `jump`."""
+def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None:
+    """Raise InputError with the box and the part of the target at a pole, or where it jumps by more than `jump`.
+
+    In L_p, p the norm, at a pole at which the target is not known to be integrable.
+    """
     if target.status is not Status.PROVED or target.continuous:
         return
     extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
@@ -54,7 +58,7 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
         with np.errstate(invalid="ignore"):
             spread = np.nan_to_num(range_.hi - range_.lo, nan=inf, posinf=inf).max(axis=1)  # (B,)
         sure = formula & np.isfinite(spread) & np.broadcast_to(range_.defined, range_.shape).all(axis=1)
-        spread = np.where(sure, 0.0, spread)
+        spread = np.where(sure | _integrable(target, boxes, np.isinf(spread), norm), 0.0, spread)
         width = ((high - low) / extent).max(axis=1)
         before = np.where(width > COARSE, spread, before)
         rows, axis = np.arange(len(low)), np.argmax((high - low) / extent, axis=1)
@@ -62,13 +66,10 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
         divisible = (low[rows, axis] < middle) & (middle < high[rows, axis])  # is there a float between the ends?
         point = (width <= FINEST) | ~divisible
         unshrunk = np.isinf(spread) | ((width <= FINEST) & (spread >= UNSHRUNK * before))
-        for row in np.flatnonzero(point & (spread > jump) & unshrunk)[:1]:
+        for row in np.flatnonzero(point & (np.isinf(spread) | (spread > jump)) & unshrunk)[:1]:
             box = boxes[int(row)].reshape(1, -1)
             if np.isinf(spread[row]):
-                raise InputError(
-                    f"the target must be defined and bounded on the whole domain, but {target.explain(box)}",
-                    remedy=BOUNDED,
-                )
+                raise _unbounded(target, box, norm)
             inside = np.random.default_rng(0).uniform(box.lo, box.hi, (PROBES, target.domain.size))
             if np.ptp(target.values(np.concatenate([box.lo, inside, box.hi])), axis=0).max() < spread[row] / 2:
                 raise InputError(
@@ -88,3 +89,46 @@ def refuse_defects(target: Target, jump: float = inf) -> None:
         left[rows[: len(wide)], axis[wide]] = right[rows[: len(wide)], axis[wide]] = middle[wide]
         low, high = np.concatenate([low[wide], right]), np.concatenate([left, high[wide]])
         before = np.concatenate([before[wide], before[wide]])
+
+
+def axes_towards_poles(
+    target: Target, low: Floats, high: Floats, otherwise: npt.NDArray[np.intp]
+) -> npt.NDArray[np.intp]:
+    """For boxes (B, D) the axis whose cut leaves the target bounded on a half, as far as enclosures tell.
+
+    The axis `otherwise` where all are alike, (B,). Cuts are tried beside the middle, where poles like to be.
+    """
+    middle = low + CUT * (high - low)  # (B, D)
+    bounded = np.zeros(low.shape, dtype=np.int64)  # halves, for each axis
+    for axis in range(low.shape[1]):
+        for lower in (True, False):
+            ends = low.copy(), high.copy()
+            ends[lower][:, axis] = middle[:, axis]
+            bounded[:, axis] += np.isfinite(target.enclose(Interval(*ends)).magnitude).all(axis=1)
+    bounded[(middle <= low) | (middle >= high)] = -1  # there is no float between the ends
+    bounded *= 2
+    bounded[np.arange(len(low)), otherwise] += 1
+    return np.argmax(bounded, axis=1)
+
+
+def _integrable(target: Target, boxes: Interval, unbounded: npt.NDArray[np.bool_], p: float) -> npt.NDArray[np.bool_]:
+    """On which of the boxes on which its enclosure is unbounded is the target known to be in L_p, (B,)? Not for inf."""
+    known, pick = np.zeros(len(boxes), dtype=bool), np.flatnonzero(unbounded)
+    if not isinf(p) and len(pick):
+        means = target.p_means(boxes[pick], p)
+        if means is not None:
+            known[pick] = np.isfinite(means[0])
+    return known
+
+
+def _unbounded(target: Target, box: Interval, p: float) -> InputError:
+    """The error for a smallest box (1, D) on which the target is neither bounded nor, in L_p, integrable."""
+    reason = "" if isinf(p) else target.not_integrable(box, p)
+    if not reason:
+        text = f"the target must be defined and bounded on the whole domain, but {target.explain(box)}"
+        return InputError(text, remedy=BOUNDED)
+    where = describe(box, target.domain)
+    return InputError(
+        f"in L_{p:g} the target must be integrable with the power {p:g}, which is not known at {where}: {reason}",
+        remedy=f"Use a smaller p, or a domain without that place. {BOUNDED}",
+    )

@@ -6,12 +6,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet
 from ..arithmetic.directed import LIBRARY_ULPS
 from ..domains.box import Box, name_axes
 from ..formula.circuits import Circuit
 from ..formula.lowering import circuit_of
+from ..formula.majorants import p_means, why_not_integrable
 from ..formula.parser import formula_line, parse
 from ..formula.program import Program
 from .base import Floats, Status, Target, describe, refuse_nonfinite
@@ -58,6 +60,14 @@ class Expression(Target):
     def enclose(self, boxes: Interval) -> Interval:
         """The formula in interval arithmetic."""
         return self.program.enclose(boxes, self.deadline)
+
+    def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """By powers of its factors [T 3.7]."""
+        return p_means(self.program, self.hull, boxes, p)
+
+    def not_integrable(self, box: Interval, p: float) -> str:
+        """The factor, and its exponent."""
+        return why_not_integrable(self.program, self.hull, box, p)
 
     def jets(self, variables: Jet) -> Jet | None:
         """The formula in Taylor arithmetic."""

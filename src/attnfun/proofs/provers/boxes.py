@@ -1,4 +1,4 @@
-"""Search for a cover of the domain by boxes that are good enough, worst first [T 11.1], [T 11.2].
+"""Search for a cover of the domain by boxes that are good enough, worst first [T 11.1], [T 11.2], [T 11.14].
 
 Each box is bounded by the rule (`rules/boxes.py`). At its centre the same formula, with the target enclosed at that one
 point, says about how large a bound boxes are left with (`seen`). Boxes are cut until the bound is at most the goal, or
@@ -40,12 +40,13 @@ from ...resources.executors import in_order
 from ...resources.memory import UNLIMITED, Memory
 from ...targets import Target
 from ...targets.base import BOUNDED
+from ...targets.defects import axes_towards_poles
 from ..boxes import Boxes
 from ..claim import Claim
 from ..fingerprint import fingerprint
 from ..proof import LEAF, PARTS, Flags, Floats, Growing, Integers, Proof
 from ..rewriting import with_banks
-from ..rules.boxes import NAME, SHORT, Problem, check, contributions, merged, summed
+from ..rules.boxes import NAME, SHORT, TAILS, Problem, check, contributions, merged, summed
 from .base import Attempt, Outcome, Progress, Task
 
 BATCH = 4096
@@ -60,6 +61,10 @@ FEW = 16
 """Boxes that are bounded in about the time of one."""
 MAX_BOXES = 1_000_000
 """Boxes waiting at a time; beyond that the search stops with the bound it has."""
+MOST = 0.75
+"""In L_p a round cuts the boxes that have this part of what cutting all boxes may gain."""
+SETTLED = 1.2
+"""In L_p the error at the centres of boxes says about what the error is once the bound is within this factor of it."""
 WITHIN = 1.05
 """Without a goal, stop when the bound is this close to the largest error found."""
 FINEST = 2.0**-120
@@ -115,6 +120,7 @@ class Waiting:
     seen: Floats  # (B,), the error at the centre, about
     defined: Flags  # (B,), is the target surely defined on the whole box?
     series: Flags  # (B,), were Taylor series of use?
+    tails: Flags  # (B,), is the target unbounded there, as far as its enclosure tells, but integrable?
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -126,19 +132,18 @@ class Waiting:
 
     def take(self, rows: Integers) -> Waiting:
         """Some of the boxes."""
-        known = (self.parts[rows], self.seen[rows], self.defined[rows], self.series[rows])
+        known = (self.parts[rows], self.seen[rows], self.defined[rows], self.series[rows], self.tails[rows])
         return Waiting(self.boxes.take(rows), *known)
 
     @classmethod
     def join(cls, batches: list[Waiting]) -> Waiting:
         """Several batches as one."""
-        names = ("parts", "seen", "defined", "series")
+        names = ("parts", "seen", "defined", "series", "tails")
         known = (np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
         return cls(Boxes.join([batch.boxes for batch in batches]), *known)
 
-    def halves(self, tree: Growing, extent: Floats) -> Waiting:
-        """Each box in two, cut across its longest axis; what is known of the whole holds on the halves."""
-        axis = self.boxes.longest(extent)
+    def halves(self, tree: Growing, axis: npt.NDArray[np.intp]) -> Waiting:
+        """Each box in two, cut across an axis (B,); what is known of the whole holds on the halves, a tail on both."""
         both = self.take(np.tile(np.arange(len(self)), 2))
         boxes = self.boxes.halves(axis, tree.cut(self.boxes.node, axis))
         return replace(both, boxes=boxes)
@@ -165,7 +170,7 @@ def bounded(boxes: Boxes, problem: Problem, easy: float, series: Flags | None = 
     seen = _at_centres(problem, Interval(on.rows.mid), on.region.points.reshape(len(boxes), -1))
     long = np.flatnonzero(boxes.most_tokens > SHORT)
     boxes = boxes.with_focus(long, tuple(layer.take(long) for layer in on.focus))
-    return Waiting(boxes, parts, seen, on.defined, used)
+    return Waiting(boxes, parts, seen, on.defined, used, on.tails)
 
 
 def _at_centres(problem: Problem, centres: Interval, values: Floats) -> Floats:
@@ -173,13 +178,16 @@ def _at_centres(problem: Problem, centres: Interval, values: Floats) -> Floats:
     target, domain = problem.target.enclose(centres), problem.target.domain
     inside = domain.contains(centres.lo)
     lost = inside & ~(np.isfinite(target.lo) & np.isfinite(target.hi)).all(axis=1)
-    if lost.any():
+    if problem.p is not None:  # what happens at one point is nothing in L_p
+        inside = inside & ~lost
+    elif lost.any():
         point = centres[int(np.flatnonzero(lost)[0])].reshape(1, -1)
         raise InputError(
             f"the target must be defined and finite on the whole domain, but {problem.target.explain(point)}",
             remedy=BOUNDED,
         )
-    return np.where(inside, np.maximum(values - target.lo, target.hi - values).max(axis=1), 0.0)
+    with np.errstate(invalid="ignore"):
+        return np.where(inside, np.maximum(values - target.lo, target.hi - values).max(axis=1), 0.0)
 
 
 class _Ledger:
@@ -190,7 +198,7 @@ class _Ledger:
         domain = problem.target.domain
         self.extent = (domain.hi - domain.lo).ravel()  # (D,)
         self.total, self.parts, self.found, self.least = 0.0, np.zeros(len(PARTS)), 0.0, inf
-        self.boxes = 0
+        self.boxes, self.tails = 0, False
         self.place = Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)).mid  # (1, D), of the largest error
 
     def measure(self, errors: Floats, waiting: Waiting) -> Floats:
@@ -222,6 +230,7 @@ class _Ledger:
         """Take these boxes as they are."""
         if not len(waiting):
             return
+        self.tails = self.tails or bool(waiting.tails.any())
         self.total = float(self.merge(self.total, self.measure(waiting.bound, waiting)))
         self.parts = self.merge(self.parts, self.measure(waiting.parts, waiting))
         if not isinf(self.norm):
@@ -242,6 +251,32 @@ class _Ledger:
             done = bound <= WITHIN * self.seen(waiting) or (goal is not None and bound <= goal)
             over = np.full(len(waiting), not done)
         return (over | doubtful) & (width > FINEST) & boxes.divisible()
+
+    def beyond(self, seen: float, bound: float) -> bool:
+        """Is the goal out of reach? Surely in the sup norm; in L_p as far as centres of boxes tell that are small."""
+        if isinf(self.norm):
+            return self.goal is not None and _least_error(self.problem, self) > self.goal
+        return bound <= SETTLED * seen and self.boxes >= self.problem.network.tokens
+
+    def excess(self, waiting: Waiting) -> Floats:
+        """What cutting a box can gain, (B,): its bound; in L_p what it has in the p-th power beyond the error seen."""
+        shares = self.measure(waiting.bound, waiting)
+        if isinf(self.norm) or not np.isfinite(shares).all() or not shares.max() > 0:
+            return shares
+        seen = np.minimum(self.measure(waiting.seen, waiting) / shares.max(), 1.0)
+        return np.maximum((shares / shares.max()) ** self.norm - seen**self.norm, 0.0)
+
+    def next_round(self, excess: Floats, defined: Flags) -> int:
+        """How many of the boxes in order of what they gain, doubtful ones first, are cut next.
+
+        In L_p those that have most of what there is to gain: near a pole a few boxes have nearly all of it.
+        """
+        most = max(BATCH, len(excess) // 4)
+        total = excess.sum()
+        if isinf(self.norm) or not 0 < total < inf:
+            return most
+        enough = int(np.searchsorted(np.cumsum(excess), MOST * total)) + 1
+        return min(most, max(enough, FEW, int((~defined).sum())))
 
     def _yields(self, waiting: Waiting, doubtful: Flags) -> Flags:
         """On which of the doubtful boxes is rounding at the centre alone much smaller, so that cutting helps, (B,)?"""
@@ -274,7 +309,7 @@ def search(
     `executor` is any `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted search leaves its tree
     there, and the same call goes on from it.
     """
-    problem = Problem(target, with_banks(network), goal if isinf(norm) else None)
+    problem = Problem(target, with_banks(network), goal if isinf(norm) else None, None if isinf(norm) else norm)
     ledger, kept = _Ledger(problem, norm, goal), _Checkpoint(checkpoint, problem, goal, norm)
     tree, waiting = kept.resume(ledger, executor, deadline)
     late, stopped = False, ""
@@ -284,7 +319,7 @@ def search(
             seen, bound = ledger.seen(waiting), ledger.bound(waiting)
             if progress is not None:
                 progress(Progress(bound, seen, ledger.boxes, len(waiting)))
-            hopeless = goal is not None and isinf(norm) and seen > goal and _least_error(problem, ledger) > goal
+            hopeless = goal is not None and seen > goal and ledger.beyond(seen, bound)
             late = deadline.over
             open_ = ledger.unfinished(waiting)
             if hopeless or late or ledger.boxes > most or not open_.any():
@@ -293,11 +328,11 @@ def search(
                 break
             ledger.settle(waiting.take(np.flatnonzero(~open_)))
             waiting = waiting.take(np.flatnonzero(open_))
-            shares = ledger.measure(waiting.bound, waiting)
-            order = np.lexsort((waiting.boxes.node, -shares, waiting.defined))  # doubtful, then worst
-            now, later = np.split(order, [max(BATCH, len(order) // 4)])
+            excess = ledger.excess(waiting)
+            order = np.lexsort((waiting.boxes.node, -excess, waiting.defined))  # doubtful, then worst
+            now, later = np.split(order, [ledger.next_round(excess[order], waiting.defined[order])])
             easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
-            pieces = _pieces(waiting.take(now), tree, ledger.extent, easy)
+            pieces = _pieces(waiting.take(now), tree, ledger, easy)
             done, untouched = _in_chunks(problem, pieces, easy, executor, deadline)
             for some in (done, untouched):
                 tree.note(some.boxes.node, some.series)
@@ -316,7 +351,8 @@ def search(
         kept.drop()
     parts = {name: float(part) for name, part in zip(PARTS, ledger.parts, strict=True)}
     aim = np.array([] if problem.goal is None else [problem.goal])
-    return Searched(Proof(NAME, {**tree.cover().data(), "goal": aim}), bound, parts, found, ledger.boxes, stopped)
+    name = TAILS if ledger.tails else NAME
+    return Searched(Proof(name, {**tree.cover().data(), "goal": aim}), bound, parts, found, ledger.boxes, stopped)
 
 
 def _no_room(waiting: Waiting, memory: Memory) -> str:
@@ -347,7 +383,7 @@ def _least_error(problem: Problem, ledger: _Ledger) -> float:
     return 0.0
 
 
-def _pieces(waiting: Waiting, tree: Growing, extent: Floats, easy: float) -> Waiting:
+def _pieces(waiting: Waiting, tree: Growing, ledger: _Ledger, easy: float) -> Waiting:
     """Boxes cut in two, or in four where they are far from good enough; in more where few with short lists are waiting.
 
     A batch of FEW boxes takes about as long as one box, and each round spared is one batch less.
@@ -355,16 +391,21 @@ def _pieces(waiting: Waiting, tree: Growing, extent: Floats, easy: float) -> Wai
     far = (waiting.bound > FAR * easy) & (easy > 0)
     short = waiting.boxes.most_tokens.max(initial=0) <= SHORT
     spare = ceil(log2(FEW / len(waiting))) if short else 0
-    near = _cut(waiting.take(np.flatnonzero(~far)), tree, extent, max(1, spare - 1))
-    return Waiting.join([near, _cut(waiting.take(np.flatnonzero(far)), tree, extent, max(2, spare))])
+    near = _cut(waiting.take(np.flatnonzero(~far)), tree, ledger, max(1, spare - 1))
+    return Waiting.join([near, _cut(waiting.take(np.flatnonzero(far)), tree, ledger, max(2, spare))])
 
 
-def _cut(waiting: Waiting, tree: Growing, extent: Floats, times: int) -> Waiting:
+def _cut(waiting: Waiting, tree: Growing, ledger: _Ledger, times: int) -> Waiting:
     """Boxes cut in two so many times, as far as there are floats between their ends."""
     for _ in range(times):
         again = waiting.boxes.divisible()
         smallest, larger = waiting.take(np.flatnonzero(~again)), waiting.take(np.flatnonzero(again))
-        waiting = Waiting.join([smallest, larger.halves(tree, extent)])
+        axis = larger.boxes.longest(ledger.extent)
+        tails = np.flatnonzero(larger.tails)
+        if len(tails):
+            low, high = larger.boxes.lo[tails], larger.boxes.hi[tails]
+            axis[tails] = axes_towards_poles(ledger.problem.target, low, high, axis[tails])
+        waiting = Waiting.join([smallest, larger.halves(tree, axis)])
     return waiting
 
 
@@ -447,7 +488,7 @@ class _Checkpoint:
             level = self.problem.narrowed(inner).halves(*cut) if len(inner) else inner
         boxes = Boxes.join(leaves)
         count, nothing = len(boxes), np.zeros(len(boxes), dtype=bool)
-        unknown = Waiting(boxes, np.full((count, len(PARTS)), np.inf), np.zeros(count), nothing, nothing)
+        unknown = Waiting(boxes, np.full((count, len(PARTS)), np.inf), np.zeros(count), nothing, nothing, nothing)
         series = tree.series[boxes.node] != 0
         done, untouched = _in_chunks(self.problem, unknown, 0.0, executor, deadline, series)
         return Waiting.join([done, untouched])

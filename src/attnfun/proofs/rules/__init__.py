@@ -107,6 +107,7 @@ def _need(proof: Proof, premises: int, norm: float = inf) -> None:
 
 RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion | None]] = {
     boxes.NAME: _by_boxes,
+    boxes.TAILS: _by_boxes,
     structure.NAME: _by_structure,
     circuit.NAME: _by_circuit,
     one_feature.NAME: _by_one_feature,

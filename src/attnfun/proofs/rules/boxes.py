@@ -1,9 +1,13 @@
-"""Boxes [T 11.1], [T 11.2]: what holds on every box of a cover holds on the domain.
+"""Boxes [T 11.1], [T 11.2], [T 11.14]: what holds on every box of a cover holds on the domain.
 
 On a box the target lies in [F_lo, F_hi] and the network, in real arithmetic, in [Y_lo, Y_hi], so the error is at most
 `max(Y_hi - F_lo, F_hi - Y_lo)`; where the proof says so, Taylor series of the difference are used as well. What
 rounding adds on that box comes on top [T 10.3]. In the sup norm the bound is the largest over all leaves; in L_p it is
 `(Σ bound^p · volume)^{1/p}`, rounded up at any scale (`arithmetic/norms.py`).
+
+By the rule `tails` the target need not be bounded: on boxes on which its enclosure is not, the bound is the p-mean of
+the target, `(∫|f|^p / volume)^{1/p}` [T 3.7], plus the largest value of the network. In L_p that counts like an error
+of this size on the whole box.
 
 Data: `axes` and `series`, the cover (`proof.Cover`); `goal`, which says how closely dropped tokens are followed. No
 value of it can make a bound false.
@@ -23,7 +27,7 @@ from uuid import uuid4
 import numpy as np
 
 from ...arithmetic import Interval, join
-from ...arithmetic.directed import above, rounded_up, sum_up
+from ...arithmetic.directed import above, add_up, rounded_up, sum_up
 from ...arithmetic.formats import round_to
 from ...arithmetic.jets import variables
 from ...arithmetic.norms import norms_on_boxes, together
@@ -41,6 +45,7 @@ from ..rewriting import with_banks
 from ..taylor import TaylorBounds
 
 NAME = "boxes"
+TAILS = "tails"
 BATCH = 512
 """Boxes bounded at a time, about."""
 SHORT = 64
@@ -60,7 +65,8 @@ class Enclosed:
     region: Region
     focus: tuple[Focus, ...]
     parts: Floats  # (B, 3), in the order of PARTS
-    defined: Flags  # (B,), is the target surely defined on the whole box?
+    defined: Flags  # (B,), is the target surely defined on the whole box, or in L_p almost everywhere?
+    tails: Flags  # (B,), was the target's p-mean used?
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,8 @@ class Problem:
     network: Network
     goal: float | None = None
     """The bound that would do: it says how precise tails must be."""
+    p: float | None = None
+    """The norm in which boxes count, where the target's p-means may be used."""
     key: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False)
     """Under which workers keep it."""
 
@@ -85,7 +93,7 @@ class Problem:
         return TaylorBounds(self.target, self.network, self.encloser.banks)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.key, self.target, self.network, self.goal)
+        return _arrived, (self.key, self.target, self.network, self.goal, self.p)
 
     def root(self) -> Boxes:
         """Boxes that cover the domain, about which nothing is known: the roots of its cutting trees."""
@@ -114,7 +122,20 @@ class Problem:
         empty = self.target.domain.excludes(boxes.lo, boxes.hi)
         parts[empty] = 0.0
         defined = np.broadcast_to(target.defined, target.shape).all(axis=1) | empty
-        return Enclosed(rows, region, focus, parts, defined)
+        tails = self._with_tails(boxes, parts, defined, network.magnitude.max(axis=1))
+        return Enclosed(rows, region, focus, parts, defined, tails)
+
+    def _with_tails(self, boxes: Boxes, parts: Floats, defined: Flags, largest: Floats) -> Flags:
+        """Put p-means of the target and `largest`, the network's value, (B,), where enclosures are unbounded; where."""
+        tails = np.isinf(parts[:, 0]) & (self.p is not None)
+        pick = np.flatnonzero(tails)
+        if self.p is not None and len(pick):
+            known = self.target.p_means(Interval(boxes.lo[pick], boxes.hi[pick]), self.p)
+            if known is None:
+                return np.zeros(len(boxes), dtype=bool)
+            means, almost = known
+            parts[pick, 0], defined[pick] = add_up(means, largest[pick]), almost
+        return tails
 
     def by_series(self, on: Enclosed, pick: Integers) -> Floats:
         """Bounds on the construction part of some of the boxes by Taylor series, (P,); inf where there are none."""
@@ -203,9 +224,9 @@ def _smaller(first: Floats, second: Floats) -> Floats:
     return np.where((first.sum(axis=1) < second.sum(axis=1))[:, None], first, second)
 
 
-def _arrived(key: str, target: Target, network: Network, goal: float | None) -> Problem:
+def _arrived(key: str, target: Target, network: Network, goal: float | None, p: float | None) -> Problem:
     """The problem on a worker, with what has been prepared for it there."""
-    return resident(key, lambda: Problem(target, network, goal))
+    return resident(key, lambda: Problem(target, network, goal, p))
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,10 +316,14 @@ def check(
     executor: Executor | None = None,
 ) -> Conclusion:
     """The bound that a cover proves for `network` as an imitation of `target`; every leaf is bounded once."""
+    tails = proof.rule == TAILS
+    if tails and isinf(norm):
+        raise refuse_proof(TAILS, "must be about an L_p norm", "the sup norm")
     goal = proof.data.get("goal", np.empty(0))
     if goal.dtype != np.float64 or goal.size > 1:
         raise refuse_proof(NAME, "must have one number as its goal", f"{goal.dtype} {goal.shape}")
-    problem = Problem(target, with_banks(network), float(goal.ravel()[0]) if goal.size else None)
+    aim = float(goal.ravel()[0]) if goal.size else None
+    problem = Problem(target, with_banks(network), aim, norm if tails else None)
     roots = problem.root()
     cover = Cover.read(NAME, proof.data, len(roots), roots.lo.shape[1])
     work = partial(tally, problem=problem, cover=cover, norm=norm, deadline=NEVER if executor else deadline)

@@ -1,0 +1,200 @@
+"""L_p norms of targets that are integrable and not bounded: certified, attacked, and refused where they are neither."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import attnfun as af
+from attnfun.arithmetic import Interval
+from attnfun.errors import InputError, ProofFailed
+from attnfun.formula.majorants import p_means
+from attnfun.formula.parser import parse
+from attnfun.proofs.rules import Checker
+from attnfun.proofs.rules.boxes import NAME, TAILS
+from attnfun.proofs.search import network_rows
+from attnfun.targets import Status
+
+LINE, SQUARE, AROUND = {"x": (0, 1)}, {"x": (0, 1), "y": (0, 1)}, {"x": (-1, 1), "y": (-1, 1)}
+CASES = {
+    "root": ("1/sqrt(x)", LINE, 1, 0.3),
+    "root, p = 1.8": ("1/sqrt(x)", LINE, 1.8, 8.0),
+    "logarithm": ("log(x)", LINE, 2, 0.3),
+    "hyperplane": ("abs(x-0.3)**(-1/3)*cos(y)", SQUARE, 1, 0.6),
+    "corner": ("x**(-0.4)*y**(-0.3)", SQUARE, 1, 1.2),
+    "radial": ("1/sqrt(x**2+y**2)", AROUND, 1, 5.0),
+}
+
+
+@pytest.fixture(scope="module")
+def nets():
+    return {
+        name: af.compile(text, domain=domain, norm=p, eps=eps, construction="grid")
+        for name, (text, domain, p, eps) in CASES.items()
+    }
+
+
+def norm_of_error(net: af.types.Compiled, p: float) -> float:
+    """The L_p norm of the error from below: about the middle of parts that become finer towards zero and 0.3."""
+    claim, rows, volumes = net.certificate.claim, [], []
+    edges = []
+    for low, high in zip(claim.domain.lo.ravel(), claim.domain.hi.ravel(), strict=True):
+        near = np.geomspace(1e-9, 2.0, 60 if claim.domain.size == 2 else 400)
+        places = np.concatenate([[low, high], *([c - near, c + near] for c in (0.0, 0.3))], axis=None)
+        edges.append(np.unique(np.clip(np.concatenate([places, np.linspace(low, high, 50)]), low, high)))
+    mesh = np.meshgrid(*(0.51 * each[1:] + 0.49 * each[:-1] for each in edges), indexing="ij")
+    rows = np.stack([axis.ravel() for axis in mesh], axis=1)  # (P, D)
+    volumes = np.prod(np.meshgrid(*(np.diff(each) for each in edges), indexing="ij"), axis=0).ravel()
+    gaps = np.abs(network_rows(claim.network, rows) - claim.imitated.values(rows)).max(axis=1)
+    return float((gaps**p * volumes).sum() ** (1 / p))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_unbounded_targets_are_proved(name, nets):
+    certificate, (_, _, p, eps) = nets[name].certificate, CASES[name]
+    assert certificate.status is Status.PROVED
+    assert certificate.proof is not None
+    assert certificate.proof.rule == TAILS
+    assert 0.95 * norm_of_error(nets[name], p) <= certificate.bound <= eps  # sums are off by less
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_proofs_are_checked_and_the_other_rule_says_nothing(name, nets):
+    certificate = nets[name].certificate
+    claim, norm = certificate.claim, certificate.norm
+    assert certificate.proof is not None
+    assert Checker().conclusion(certificate.proof, claim, norm).bound <= certificate.bound
+    with pytest.raises(ProofFailed, match="L_p norm"):
+        Checker().conclusion(certificate.proof, claim)
+    assert Checker().conclusion(replace(certificate.proof, rule=NAME), claim, norm).bound == np.inf
+
+
+def test_the_judge_says_that_it_does_not_know_the_rule(nets):
+    verdict = nets["root"].certificate.verdict()
+    assert not verdict.agreed
+    assert not verdict.covered
+    assert TAILS in verdict.reason
+
+
+def test_files_keep_the_proof(nets, tmp_path):
+    nets["logarithm"].save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors").certificate.recheck()
+    assert again.bound == nets["logarithm"].certificate.bound
+
+
+def test_traced_functions_too():
+    net = af.compile(lambda x: 1 / np.sqrt(x), domain=(0, 1), norm=1, eps=0.6)
+    assert net.certificate.bound <= 0.6
+    assert net.certificate.proof is not None
+    assert net.certificate.proof.rule == TAILS
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_coarse_arithmetic(dtype):
+    net = af.compile("1/sqrt(x)", domain=LINE, norm=1, eps=0.6, dtype=dtype)
+    assert 0.95 * norm_of_error(net, 1) <= net.certificate.bound <= 0.6
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "p", "named"),
+    [
+        ("1/sqrt(x)", LINE, 2, "0.5 times p = 2"),
+        ("abs(x-0.3)**(-1/3)*cos(y)", SQUARE, 3, "'x-0.3' is zero"),
+        ("x**(-0.4)*y**(-0.3)", SQUARE, 2.5, "0.4 times p = 2.5"),
+        ("1/sqrt(x**2+y**2)", AROUND, 2, "p = 2"),
+        ("abs(x)**-0.9*abs(y)**-0.9*abs(x+y)**-0.9", AROUND, 1, "meet"),
+        ("1/x", {"x": (-1, 1)}, 1, "1 times p = 1"),
+        ("exp(1/x)", {"x": (-1, 1)}, 1, "undefined or unbounded"),
+    ],
+)
+def test_what_is_not_integrable_is_refused_with_the_place_and_the_exponent(text, domain, p, named):
+    with pytest.raises(InputError, match=named.replace("(", r"\(")):
+        af.compile(text, domain=domain, norm=p, eps=0.5)
+
+
+def test_the_sup_norm_refuses_all_of_them():
+    for text, domain, _, _ in CASES.values():
+        with pytest.raises(InputError, match="bounded"):
+            af.compile(text, domain=domain, eps=0.5)
+
+
+INTEGRALS = [
+    ("1/sqrt(x)", (0.0, 1e-3)),
+    ("1/sqrt(x)", (0.0, 1e-300)),
+    ("log(x)", (0.0, 0.25)),
+    ("log(x)**3/x**0.2", (0.0, 0.25)),
+    ("abs(x-0.3)**(-1/3)", (0.25, 0.4)),
+    ("abs(x-0.3)**(-1/3)", (0.3, 0.4)),
+    ("1/sqrt(1-x**2)", (0.5, 1.0)),
+    ("1/sqrt(sin(x))", (0.0, 1.0)),
+    ("x*log(x)", (0.0, 0.5)),
+    ("3/sqrt(x) - log10(x) + cos(x)", (0.0, 1.0)),
+    ("sqrt(1/x)", (0.0, 2.0)),
+    ("cbrt(1/x)", (-1.0, 2.0)),
+    ("max(1/sqrt(x), 2*log2(x))", (0.0, 1.0)),
+    ("where(x < 0.5, x**(-0.3), 2)", (0.0, 1.0)),
+    ("1/sin(1)/sqrt(x)", (0.0, 1.0)),
+    ("x**2/x**2.5", (0.0, 1.0)),
+]
+
+
+@pytest.mark.parametrize("p", [1.0, 1.2, 1.75])
+@pytest.mark.parametrize(("text", "ends"), INTEGRALS)
+def test_means_are_bounds(text, ends, p):
+    """Above the integral, and not far above."""
+    program, box = parse(text, ("x",)), Interval([[ends[0]]], [[ends[1]]])
+    with np.errstate(all="ignore"):
+        truth = _mean(program, ends, p)
+    bound = p_means(program, box, box, p)[0][0]
+    assert truth * (1 - 1e-6) <= bound
+    assert bound <= 200 * truth
+
+
+def _mean(program, ends, p):
+    """From below: middles of parts that become finer towards the pole, and nothing nearer than floats tell."""
+    low, high = ends
+    pole = 0.3 if "0.3)" in program.source and low > 0.2 else high if "1-x" in program.source else 0.0
+    total = 0.0
+    for side, length in ((-1, pole - low), (1, high - pole)):
+        if length > 0:
+            edges = length * np.geomspace(1e-200 if pole == 0 and length > 1e-9 else 1e-9, 1.0, 20001)
+            middles = pole + side * (edges[1:] + edges[:-1]) / 2
+            values = np.abs(program.values(middles[:, None])[:, 0])
+            values = np.where(np.isfinite(values), values, 0.0)  # where powers underflow
+            total += float((values**p * np.diff(edges)).sum())
+    return (total / (high - low)) ** (1 / p)
+
+
+@pytest.mark.parametrize(
+    ("text", "p", "integral"),
+    [
+        ("1/sqrt(x**2+y**2)", 1.0, 2 * np.log(1 + np.sqrt(2))),
+        ("1/sqrt(x+y)", 1.0, (2**1.5 - 2) / 0.75),
+        ("1/sqrt(x+y)", 1.6, (2**1.2 - 2) / 0.24),
+        ("x**(-0.4)*y**(-0.3)", 1.0, 1 / 0.42),
+        ("x**(-0.4)*y**(-0.3)", 2.25, 1 / (0.1 * 0.325)),
+        ("abs(x-y)**(-0.5)", 1.0, 2 / 0.75),
+        ("abs(x-y)**(-0.5)", 1.75, 2 / (0.125 * 1.125)),
+        ("log(x*y)", 2.0, 6.0),
+    ],
+)
+def test_means_in_two_variables_are_bounds(text, p, integral):
+    program, box = parse(text, ("x", "y")), Interval([[0.0, 0.0]], [[1.0, 1.0]])
+    truth = integral ** (1 / p)
+    assert truth * (1 - 1e-9) <= p_means(program, box, box, p)[0][0] <= 8 * truth
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e280])
+def test_any_scale(scale):
+    program, box = parse(f"{scale!r}/sqrt(x)", ("x",)), Interval([[0.0]], [[0.25]])
+    bound = p_means(program, box, box, 1.0)[0][0]
+    assert 4 * scale * (1 - 1e-9) <= bound <= 4 * scale * (1 + 1e-9)
+
+
+def test_what_is_nowhere_defined_is_not_called_defined():
+    for text, box in (("(x-x)/(x-x)", (0.0, 1.0)), ("x**(-0.4)", (-1.0, 1.0)), ("log(x)", (-1.0, 1.0))):
+        ends = Interval([[box[0]]], [[box[1]]])
+        means, defined = p_means(parse(text, ("x",)), ends, ends, 1.0)
+        assert not (np.isfinite(means) & defined).any()
