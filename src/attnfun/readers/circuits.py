@@ -285,7 +285,8 @@ class _Lowering:
             case name if name in FUNCTIONS:
                 return self.units(FUNCTIONS[name](**data), inputs[0], text)
             case _:  # numbers are moved
-                return OPERATIONS[node.operation](inputs[0][None], **data)[0, ...]  # an array even if of one number
+                moved = OPERATIONS[node.operation](inputs[0][None], **data)
+                return np.asarray(moved[0, ...], dtype=object)  # an array even if of one number
 
     # ------------------------------------------------------------ units
 
