@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import io
+import re
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -179,3 +182,27 @@ def test_columns_keep_their_names_through_a_regressor():
     assert model.network_.domain.axes == ("age", "body mass")
     swapped = frame[["body mass", "age"]]
     assert np.array_equal(np.asarray(model.network_(swapped)), model.predict(frame))
+
+
+OLD_WORDS = re.compile(r"(?<![a-z])(guilt|guilty|wish|wishes|wished|culprit)(?![a-z])", re.IGNORECASE)
+"""Words that stand for a request or a reason; docs/glossary.md has those to use."""
+IN_MESSAGES = re.compile(r"\b(ask|asks|asked|blame|blamed)\b", re.IGNORECASE)
+"""Words that no error says: a size is given, a function is called, a cause is named."""
+SOURCES = sorted(Path(af.__file__).parent.rglob("*.py"))
+
+
+def errors_of(tree: ast.AST) -> list[str]:
+    """All texts in calls that make an error of attnfun."""
+    kinds = {name for name, kind in vars(af.errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in kinds]
+    parts = [part for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant)]
+    return [part.value for part in parts if isinstance(part.value, str)]
+
+
+def test_old_words_are_gone_from_names_and_messages():
+    for path in SOURCES:
+        text = path.read_text()
+        assert OLD_WORDS.findall(text) == [], path
+        assert [message for message in errors_of(ast.parse(text)) if IN_MESSAGES.search(message)] == [], path
+    assert OLD_WORDS.search("the_guilty = 1")
+    assert errors_of(ast.parse("raise InputError('nobody asked', got=f'{x} y')")) == ["nobody asked", " y"]

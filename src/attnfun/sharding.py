@@ -100,7 +100,7 @@ def _part(network: Network, split: list[int], part: int | None, shards: int) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ShardFile:
     """What one file holds."""
 
     network: Network
@@ -112,7 +112,7 @@ class Part:
     given: Fields
 
     @classmethod
-    def read(cls, folder: str | Path, part: int | None) -> Part:
+    def read(cls, folder: str | Path, part: int | None) -> ShardFile:
         """One shard, or the frame."""
         path = _file(folder, part)
         tensors, data = storage.read(path)
@@ -136,7 +136,7 @@ class Sharded:
 
     def __init__(self, folder: str | Path, executor: Executor | None = None) -> None:
         self.folder, self.executor = Path(folder).resolve(), executor
-        self.frame = Part.read(self.folder, None)
+        self.frame = ShardFile.read(self.folder, None)
         given, network = self.frame.given, self.frame.network
         outside: Any = given.text("outside", OUTSIDE)
         self.evaluation = Evaluation(network, *ends_of(network, given), outside)
@@ -168,7 +168,7 @@ class Sharded:
         """
         from .runtime.backends.torch_shards import module
 
-        return module(partial(Part.read, self.folder), self.frame, self.evaluation, device, group)
+        return module(partial(ShardFile.read, self.folder), self.frame, self.evaluation, device, group)
 
     def _prepared(self) -> Iterator[Step]:
         network = self.frame.network
@@ -194,7 +194,7 @@ def _shard_moments(folder: Path, key: str, layer: int, head: int, queries: Float
 
 def _banks(folder: Path, key: str, part: int) -> dict[int, list[Stream]]:
     """The banks of a shard, by layer and head."""
-    shard = Part.read(folder, part)
+    shard = ShardFile.read(folder, part)
     if shard.key != key:
         raise FileFormatError(f"all files in {folder} must be of one network", got=f"another in shard {part}")
     banks: dict[int, list[Stream]] = {}

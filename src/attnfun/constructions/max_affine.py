@@ -82,7 +82,7 @@ def requested_planes(request: PlanRequest) -> int | None:
     """The number of planes asked for, of both maxima together."""
     requested = request.options.get("tokens")
     if requested is None and request.aim is None:
-        raise InputError('without eps, a size must be asked for, as in options={"tokens": 100}')
+        raise InputError('without eps, a size must be given, as in options={"tokens": 100}')
     return None if requested is None else int(requested)
 
 

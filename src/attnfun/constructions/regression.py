@@ -55,7 +55,7 @@ class RegressionConstruction(Construction):
     options: ClassVar[frozenset[str]] = frozenset({"tokens", "polish", "folds"})
     figures: ClassVar[frozenset[str]] = frozenset({"rows", "polished", "held_out_rmse", "held_out_r2"})
     made_for: ClassVar[tuple[type[Target], ...]] = (SamplesTarget,)
-    at_limit: ClassVar[str] = "ask for a larger eps, or bring more rows, less noise or other variables"
+    at_limit: ClassVar[str] = "use a larger eps, or bring more rows, less noise or other variables"
 
     def serves(self, target: Target) -> bool:
         """Data only."""

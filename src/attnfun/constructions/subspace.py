@@ -116,7 +116,7 @@ class SubspaceConstruction(Construction):
 
     def plan(self, target: Target, request: PlanRequest) -> Plan:
         """Axes grow until scattered points, unseen by the solve, are met to within the aim."""
-        bank = _Bank(target, request)
+        bank = _FittedTokens(target, request)
         if request.aim is None:
             bank = bank.grown(bank.requested())
             return Plan(bank.tokens.size, bank.error, bank)
@@ -137,7 +137,7 @@ class SubspaceConstruction(Construction):
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Features: coordinates | one | the affine part, to which the head adds its value."""
-        bank: _Bank = plan.details
+        bank: _FittedTokens = plan.details
         rank, outputs, length = len(bank.directions.project), target.outputs, target.domain.tokens[0]
         width = rank + 1 + outputs
         weight = np.hstack([bank.directions.project.T, np.zeros((target.domain.size, 1)), bank.directions.slope])
@@ -167,7 +167,7 @@ class SubspaceConstruction(Construction):
 
 
 @dataclass(eq=False)
-class _Bank:
+class _FittedTokens:
     """Tokens of one size in the subspace; samples are kept from size to size."""
 
     target: Target
@@ -186,11 +186,11 @@ class _Bank:
         tokens = self.request.requested_tokens()
         return max(1, whole_root(tokens, len(self.directions.project)))
 
-    def grown(self, size: int) -> _Bank:
+    def grown(self, size: int) -> _FittedTokens:
         """A larger bank that knows the same samples."""
         rank = len(self.directions.project)
         numbers = COPIES * (SAMPLES[rank - 1] + 1) * float(size) ** (2 * rank)
-        self.request.memory.require(numbers, f"the least squares for {size**rank} tokens", "Ask for fewer tokens.")
+        self.request.memory.require(numbers, f"the least squares for {size**rank} tokens", "Lower tokens= in options=.")
         bank = replace(self, size=size)
         bank.directions, bank.sampled, bank.checks = self.directions, self.sampled, self.checks
         return bank

@@ -99,7 +99,7 @@ def requested_size(request: PlanRequest, name: str, least: int, error_at_one: fl
     """A size from the options, or the one for which `error_at_one / size` is the aim."""
     requested = request.options.get(name)
     if requested is None and request.aim is None:
-        raise InputError(f'without eps, a size must be asked for, as in options={{"{name}": 60}}')
+        raise InputError(f'without eps, a size must be given, as in options={{"{name}": 60}}')
     if requested is None:
         return max(least, ceil(min(error_at_one / request.aim, MOST)) + 1) if request.aim else MOST
     return whole_number(f"options {name}", requested, least, MOST)

@@ -34,7 +34,7 @@ def _keywords(net: Compiled) -> dict[str, str]:
     """What differs from the defaults."""
     certificate, target = net.certificate, net.certificate.claim.target
     provable = target is not None and target.status is Status.PROVED
-    wishes: dict[str, tuple[bool, Any]] = {
+    arguments: dict[str, tuple[bool, Any]] = {
         "norm": (not isinf(certificate.norm), certificate.norm),
         "construction": (True, net.construction),
         "dtype": (net.network.dtype != "float64", net.network.dtype),
@@ -44,7 +44,7 @@ def _keywords(net: Compiled) -> dict[str, str]:
         "outside": (net.outside != "raise", net.outside),
         "seed": (certificate.seed != 0, certificate.seed),
     }
-    return {name: repr(value) for name, (needed, value) in wishes.items() if needed}
+    return {name: repr(value) for name, (needed, value) in arguments.items() if needed}
 
 
 def _domain(domain: Box) -> str | None:

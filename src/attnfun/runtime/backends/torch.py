@@ -48,7 +48,7 @@ class PromptNetwork(nn.Module):
 
 
 @dataclass(frozen=True)
-class Part:
+class StockModule:
     """One layer in the terms of `torch_model.py`: its kind and sizes, and its weights named as in stock modules."""
 
     description: dict[str, Any]
@@ -85,7 +85,7 @@ def prompt_to_torch(network: Network) -> PromptNetwork:
     return PromptNetwork([made[id(layer)] for layer in network.layers]).eval()
 
 
-def made_of(part: Part, dtype: torch.dtype) -> nn.Module:
+def made_of(part: StockModule, dtype: torch.dtype) -> nn.Module:
     """One layer as a stock module."""
     module = torch_model.make_layer(part.description, dtype)
     module.load_state_dict(tensors({name: weight.make() for name, weight in part.weights.items()}))
@@ -98,26 +98,26 @@ def tensors(weights: dict[str, Array]) -> dict[str, Tensor]:
 
 
 @singledispatch
-def translate(layer: object, length: int) -> Part:
+def translate(layer: object, length: int) -> StockModule:
     """One layer on `length` tokens in stock terms."""
     raise TypeError(f"no PyTorch translation for {type(layer).__name__}")
 
 
 @translate.register
-def _(layer: Affine, length: int) -> Part:
+def _(layer: Affine, length: int) -> StockModule:
     if layer.left is None:
         sizes = {"in_features": layer.width_in, "out_features": layer.width_out}
         weights = {"weight": planned(layer.right[0].T), "bias": planned(layer.constant[0])}
-        return Part({"kind": "linear", **sizes}, weights)
+        return StockModule({"kind": "linear", **sizes}, weights)
     rows, columns = layer.constant.shape
     matrix = mixing(layer)  # (n*d, N*m)
     weight = Planned(matrix.shape[::-1], lambda: matrix.make().T)
     sizes = {"length": length, "width": layer.width_in, "rows": rows, "columns": columns}
-    return Part({"kind": "mixing", **sizes}, {"1.weight": weight, "1.bias": planned(layer.constant.ravel())})
+    return StockModule({"kind": "mixing", **sizes}, {"1.weight": weight, "1.bias": planned(layer.constant.ravel())})
 
 
 @translate.register
-def _(layer: Attention, length: int) -> Part:
+def _(layer: Attention, length: int) -> StockModule:
     heads, size, features = stock_heads(layer), stock_size(layer), layer.memory.shape[1]
     embed = heads * size
     scale = float(isqrt(size))  # exact: a power of two
@@ -142,12 +142,12 @@ def _(layer: Attention, length: int) -> Part:
         weights |= {f"attention.{name}_proj_weight": w for name, w in zip("qkv", (query, key, value), strict=True)}
     sizes = {"embed": embed, "heads": heads, "memory": layer.memory.shape, "width_out": layer.width_out}
     flags = {"attends_data": layer.attends_data, "residual": layer.residual}
-    return Part({"kind": "attention", **sizes, **flags}, weights)
+    return StockModule({"kind": "attention", **sizes, **flags}, weights)
 
 
 @translate.register
-def _(layer: Softmax, length: int) -> Part:
-    return Part({"kind": "softmax"}, {})
+def _(layer: Softmax, length: int) -> StockModule:
+    return StockModule({"kind": "softmax"}, {})
 
 
 def _stack(weight: Array, heads: int, size: int, width: int) -> Array:

@@ -25,7 +25,7 @@ except ImportError:
     raise MissingExtra("torch", "torch") from None
 
 if TYPE_CHECKING:
-    from ...sharding import Part
+    from ...sharding import ShardFile
     from ..evaluation import Evaluation
 
 BLOCK = 2**24
@@ -102,7 +102,9 @@ class SplitNetwork(nn.Module):
         return torch.cat(blocks).reshape(*lead, *self.value_shape)
 
 
-def module(read: Callable[[int], Part], frame: Part, evaluation: Evaluation, device: Any, group: Any) -> SplitNetwork:
+def module(
+    read: Callable[[int], ShardFile], frame: ShardFile, evaluation: Evaluation, device: Any, group: Any
+) -> SplitNetwork:
     """The module of this process; `read` gives its shard."""
     if not distributed.is_initialized() or distributed.get_world_size(group) != frame.shards:
         world = distributed.get_world_size(group) if distributed.is_initialized() else "no process group"
