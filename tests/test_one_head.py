@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isqrt
+from math import isqrt, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import nn
 
 import attnfun as af
+from attnfun.constructions.grid import JENSEN
 from attnfun.network.reference import run
 from cases import mix_rows, swap_and_sum
 from clocks import readings
@@ -154,3 +156,11 @@ def test_the_lp_bound_holds_for_a_declared_constant():
         error = np.sqrt(np.mean((net(rows) - ramp(rows)) ** 2) * 2)
         assert error <= net.certificate.bound
         assert error <= net.a_priori
+
+
+def test_the_constant_of_the_bound_is_the_same_in_text_and_code():
+    docs = Path(__file__).parent.parent / "docs"
+    for page in ("one-head.md", "paper-a.md"):
+        assert f"`{JENSEN} L r`" in (docs / page).read_text()
+    assert f"`{JENSEN} Σ_k L_k h_k/2`" in (docs / "theory.md").read_text()
+    assert 2 * sqrt(0.2502) <= JENSEN
