@@ -167,7 +167,8 @@ class _Sample:
         inner = np.repeat(along / self.radius, pieces, axis=0).T  # (D, K N)
         bias = -np.tile(corners[:-1], len(along)) - self.centre @ inner
         rest = values[:, 0].sum(axis=0)
-        return Fit(Rectifiers(inner, bias, outer.reshape(-1, outer.shape[2]), rest), error, len(along))
+        weights = np.asarray(outer.reshape(-1, outer.shape[2]), dtype=np.float64)  # (K N, m)
+        return Fit(Rectifiers(inner, bias, weights, rest), error, len(along))
 
 
 def _hats(points: Floats, along: Floats, pieces: int) -> Floats:

@@ -156,7 +156,10 @@ class Distance:
 class OnBoxes(Protocol):
     """Bounds the distance of a target from a function on boxes."""
 
-    target: Target
+    @property
+    def target(self) -> Target:
+        """The target."""
+        ...
 
     def batches(self, rows: Integers) -> list[Integers]:
         """Rows in batches whose temporary arrays are small."""
