@@ -45,6 +45,7 @@ ORDERS = ["<", "<=", ">", ">="]
 NORMS = ["inf", 1, 2, 10]
 DTYPES = list(FORMATS)
 GENERAL = ["auto", "grid", "cross", "spectral", "circuit", "subspace", "max-affine", "two-layer", "softmax-readout"]
+GENERAL += ["two-layer-lookup"]
 """Constructions for formulas."""
 
 

@@ -37,6 +37,7 @@ ESTIMATED = {
     "circuit": lambda **more: af.compile("sin(3*x)*x", LINE, 1e-3, **more),
     "softmax-readout": lambda **more: af.compile("sin(3*x)", LINE, 0.2, **more),
     "two-layer": lambda **more: af.compile("sin(3*x)", LINE, 0.2, **more),
+    "two-layer-lookup": lambda **more: af.compile("sin(3*x)", LINE, 0.2, **more),
     "subspace": lambda **more: af.compile(
         lambda p: np.sin(p[..., 0] + p[..., 1] + p[..., 2]), [(-1, 1)] * 3, 1e-2, proof=False, **more
     ),

@@ -185,7 +185,7 @@ WRITTEN = [
     *(written("sin(3*x) + abs(x)", name, "0.2") for name in ("grid", "cross", "spectral", "circuit", "two-layer")),
     *(written(BUMP, name, "options={'tokens': 12}") for name in ("grid", "softmax-readout")),
     *(written(JUMP, "grid", "options={'tokens': 4}", norm=p) for p in (1, 10)),
-    written("sin(3*x) + where(x < 0.3, 0, 1)", "two-layer", "options={'tokens': 4}", norm=1),
+    written("sin(3*x) + where(x < 0.3, 0, 1)", "two-layer-lookup", "options={'tokens': 4}", norm=1),
     written("sin(3*(x + 2*y - z)) + x", "subspace", "0.3"),
     written("x**2 + exp(y)", "max-affine", "0.2"),
     written("x*exp(-y) + max(x, y, 0.1)", "circuit", "0.01", "float32"),

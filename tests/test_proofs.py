@@ -35,6 +35,7 @@ SHOWN = {
     "structure": lambda: af.compile(af.MaxAffine([[1.0, 0.0], [-0.5, 1.0]], [0.0, 0.1]), [(-1, 1)] * 2, 1e-3),
     "circuit": lambda: af.compile("x*y + sqrt(x + 2)", SQUARE, 1e-4, construction="circuit"),
     "planes": lambda: af.compile("x**2 + exp(y)", SQUARE, 0.2, construction="max-affine"),
+    "rectifiers": lambda: af.compile("sin(3*x)*y", SQUARE, 0.3, construction="two-layer"),
     "one feature": lambda: af.compile(
         af.TruncatedLinear([[1.0], [0.5]], 0.1, -1.0, 1.5),
         af.Box([[-1], [-1]], [[2], [2]]),

@@ -92,7 +92,7 @@ def studies() -> tuple[Study, ...]:
         Study("grid, 2 variables", WAVES, SQUARE, MIDDLE, 2, construction="grid"),
         Study("cross, 2 variables", WAVES, SQUARE, MIDDLE, 2, construction="cross"),
         Study("softmax-readout", WAVE, LINE, COARSE, 1, False, "cells", "softmax-readout"),
-        Study("two-layer", WAVE, LINE, COARSE, 1, construction="two-layer"),
+        Study("two-layer", WAVE, LINE, COARSE, 1, construction="two-layer-lookup"),
         Study("truncated-linear", clip, box, SMALL, 1, construction="truncated-linear"),
         Study("multihead", clip, box, SMALL, 1, False, "heads", "multihead"),
         Study("knots", clip, box, FINE, 0, construction="knots"),

@@ -222,7 +222,7 @@ CONTESTANTS = (
     Contestant(OURS, "its own choice", attnfun_reading, must_prove=True, light=True, ours=True),
     Contestant(SAMPLED, "its own choice", attnfun_sampling, light=True, ours=True),
     Contestant("arXiv 2504.19901, one head", f"cells {CELLS}", paper("grid")),
-    Contestant("arXiv 2504.15956, two layers", f"cells {CELLS}", paper("two-layer")),
+    Contestant("arXiv 2504.15956, two layers", f"cells {CELLS}", paper("two-layer-lookup")),
     Contestant("attention, trained", f"memory tokens {MEMORY}", trained_attention),
     Contestant("MLP, trained", f"hidden units in both layers {HIDDEN}", trained_perceptron),
     Contestant("KAN (pykan), trained", f"intervals of its splines {GRIDS}", trained_kan),

@@ -21,6 +21,7 @@ CLASSES = {
     "truncated-linear": "TruncatedLinearConstruction",
     "multihead": "MultiheadConstruction",
     "two-layer": "TwoLayerConstruction",
+    "two-layer-lookup": "LookupConstruction",
     "softmax-readout": "SoftmaxReadoutConstruction",
     "max-affine": "MaxAffineConstruction",
     "regression": "RegressionConstruction",

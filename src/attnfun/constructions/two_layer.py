@@ -11,33 +11,38 @@ g is gathered in row 1 only, by queries of all other rows looking at the start r
 log n` and the n others by 0; values are g_k, zero in the others. The n equal tokens weigh as much as one with the
 score log n, so the head is within `0.27847/R` of its rectifier.
 
-*Layer 2, bank* (any continuous target of few variables): x itself is gathered; the head holds the memory of the
-construction `grid` and returns the average of sampled values.
+Any other continuous target is first written as such a hidden layer, a sum of ridge functions (`pieces/ridges.py`), in
+any number of variables.
+
+*Layer 2, bank* (`two-layer-lookup`, targets of few variables): x itself is gathered; the head holds the memory of the
+construction `grid` and returns the average of sampled values. That layer is no self-attention.
 
 The layout "position-dependent" reads row 1 and maps it to all tokens at once: M heads for M rectifiers, one for a
 bank. In the layout "token-wise" all linear maps but the embedding act on each token alone and are the same for all of
 them: head (t, k) serves token t only, the queries of other rows are led to the start row by a key of size `K = R
 max|g| + 200 + log n`; nM + 1 heads, the last one adding d_t.
 
-**Bound.** `max_t Σ_k |c_tk| 0.27847/R`, plus the mass `(n + 1) e^{-200}` of rows that are not meant times the spread
-of values; for a bank that of `grid.py`. The plan leaves out the mass, so that it has an estimate; the certificate does
-not.
+**Bound.** The error of the hidden layer, none for targets that are one, then `max_t Σ_k |c_tk| 0.27847/R`, plus the
+mass `(n + 1) e^{-200}` of rows that are not meant times the spread of values; for a bank that of `grid.py`. The plan
+samples the first and leaves out the mass, so that it has an estimate; the certificate does not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import replace
 from math import inf
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import one_of
+from ..arguments import one_of, whole_number
 from ..arithmetic.formats import round_to
 from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
+from ..pieces.ridges import Rectifiers, fitted
 from ..targets import PiecewiseLinear, Target
 from .base import Construction, Plan, PlanRequest
 from .grid import GridConstruction, GridDetails
@@ -48,79 +53,69 @@ Floats = npt.NDArray[np.float64]
 LAYOUTS = ("position-dependent", "token-wise")
 FEW = 4
 """Variables up to which a bank makes sense."""
+MOST_UNITS = 512
+"""Rectifiers of a target that is no hidden layer itself, unless options say otherwise."""
+ROOM = 0.5
+"""The share of the tolerance that the hidden layer may take, as sampled."""
+SPARE_AIM = 64.0
+"""The share of the tolerance that rectifiers may take is one over this."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rectifiers:
-    """`f = max(0, vec(X) inner + bias) outer + rest`."""
-
-    inner: Floats  # (D, M)
-    bias: Floats  # (M,)
-    outer: Floats  # (M, m)
-    rest: Floats  # (m,)
-
-    @classmethod
-    def of(cls, target: PiecewiseLinear) -> Rectifiers:
-        """One hidden layer of clipped units, each as one or two rectifiers."""
-        hidden = target.stages[0]
-        width = len(hidden.bias)
-        outer, rest = (
-            (target.stages[1].weight, target.stages[1].bias)
-            if len(target.stages) == 2
-            else (np.eye(width), np.zeros(width))
-        )
-        low, high = np.isfinite(hidden.low), np.isfinite(hidden.high)
-        units = []  # weight, bias and outer weight of each kind; unclipped units are max(0, z) - max(0, -z)
-        for mask, end, side, sign in (
-            (low, hidden.low, 1.0, 1.0),
-            (low & high, hidden.high, 1.0, -1.0),
-            (~low & high, hidden.high, -1.0, -1.0),
-            (~low & ~high, np.zeros(width), 1.0, 1.0),
-            (~low & ~high, np.zeros(width), -1.0, -1.0),
-        ):
-            units.append((side * hidden.weight[:, mask], side * (hidden.bias - end)[mask], sign * outer[mask]))
-        rest = rest + np.where(low, hidden.low, 0.0) @ outer + np.where(~low & high, hidden.high, 0.0) @ outer
-        inner, bias, out = (
-            np.concatenate(part, axis=axis) for part, axis in zip(zip(*units, strict=True), (1, 0, 0), strict=True)
-        )
-        return cls(inner, bias, out, rest)
+def rectifiers_of(target: PiecewiseLinear) -> Rectifiers:
+    """One hidden layer of clipped units, each as one or two rectifiers."""
+    hidden = target.stages[0]
+    width = len(hidden.bias)
+    outer, rest = (
+        (target.stages[1].weight, target.stages[1].bias)
+        if len(target.stages) == 2
+        else (np.eye(width), np.zeros(width))
+    )
+    low, high = np.isfinite(hidden.low), np.isfinite(hidden.high)
+    units = []  # weight, bias and outer weight of each kind; unclipped units are max(0, z) - max(0, -z)
+    for mask, end, side, sign in (
+        (low, hidden.low, 1.0, 1.0),
+        (low & high, hidden.high, 1.0, -1.0),
+        (~low & high, hidden.high, -1.0, -1.0),
+        (~low & ~high, np.zeros(width), 1.0, 1.0),
+        (~low & ~high, np.zeros(width), -1.0, -1.0),
+    ):
+        units.append((side * hidden.weight[:, mask], side * (hidden.bias - end)[mask], sign * outer[mask]))
+    rest = rest + np.where(low, hidden.low, 0.0) @ outer + np.where(~low & high, hidden.high, 0.0) @ outer
+    inner, bias, out = (
+        np.concatenate(part, axis=axis) for part, axis in zip(zip(*units, strict=True), (1, 0, 0), strict=True)
+    )
+    return Rectifiers(inner, bias, out, rest)
 
 
 class TwoLayerConstruction(Construction):
-    """Gather, then rectify or look up."""
+    """Gather, then rectify; both layers are self-attention."""
 
     name: ClassVar[str] = "two-layer"
     theorem: ClassVar[str] = "arXiv 2504.15956 (two-layer attention, sequence to sequence)"
-    options: ClassVar[frozenset[str]] = frozenset({"R", "layout", "tokens", "gamma"})
+    options: ClassVar[frozenset[str]] = frozenset({"R", "layout", "units", "tokens", "gamma"})
+    figures: ClassVar[frozenset[str]] = frozenset({"rectifiers", "directions"})
     automatic: ClassVar[bool] = False
 
-    def serves(self, target: Target) -> bool:
-        """One hidden layer of clipped units, or anything of few variables."""
-        shallow = isinstance(target, PiecewiseLinear) and (
-            len(target.stages) == 1 or (len(target.stages) == 2 and target.stages[1].is_affine)
-        )
-        return shallow or target.domain.size <= FEW
-
     def plan(self, target: Target, request: PlanRequest) -> Plan:
-        """R from the tolerance, or the grid of the bank."""
-        layout = one_of("options layout", request.options.get("layout", LAYOUTS[0]), LAYOUTS)
-        if layout == "token-wise" and (
-            len(target.output_shape) != 2 or target.output_shape[0] != target.domain.tokens[0]
-        ):
-            raise InputError(
-                "the token-wise layout needs as many output tokens as input tokens",
-                got=f"outputs {target.output_shape}",
-                remedy='Use options={"layout": "position-dependent"}.',
-            )
-        if isinstance(target, PiecewiseLinear):
-            units = Rectifiers.of(target)
-            error = RECTIFIER * float(np.abs(units.outer).sum(axis=0).max())
-            sharp = sharpness(error, request)
-            return Plan(0, error / sharp, (layout, units, sharp))
-        options = {name: value for name, value in request.options.items() if name in ("tokens", "gamma")}
-        bank = GridConstruction().plan(target, replace(request, options=options, norm=inf))
-        heads = target.domain.tokens[0] if layout == "token-wise" else 1
-        return Plan(heads * bank.tokens, bank.a_priori, (layout, bank.details, 0.0))
+        """R from the tolerance; for targets that are no hidden layer themselves, one that comes close to them."""
+        if request.options.get("tokens") or request.options.get("gamma"):
+            words = 'tokens and gamma are options of construction="two-layer-lookup"; "two-layer" has rectifiers now'
+            warnings.warn(words, DeprecationWarning, stacklevel=2)
+            return LookupConstruction().plan(target, request)
+        layout = layout_of(target, request)
+        if is_shallow(target):
+            units, near, figures = rectifiers_of(target), 0.0, {}
+        else:
+            most = whole_number("options units", request.options.get("units", MOST_UNITS), 1, 2**14)
+            close = 0.0 if request.aim is None else ROOM * request.aim
+            fit = fitted(target, close, most, request.seed, request.deadline)
+            units, near = fit.rectifiers, fit.error
+            figures = {"directions": float(fit.directions)}
+        error = RECTIFIER * float(np.abs(units.outer).sum(axis=0).max())
+        sharp = sharpness(error, replace(request, aim=None if request.aim is None else request.aim / SPARE_AIM))
+        figures["rectifiers"] = float(len(units.bias))
+        numbers = float(units.inner.size + units.outer.size + len(units.bias) ** 2)
+        return Plan(0, near + error / sharp, (layout, units, sharp), depth=2, figures=figures, numbers=numbers)
 
     def build(self, target: Target, plan: Plan, dtype: str) -> Network:
         """Embedding, two layers of heads, read-out."""
@@ -145,6 +140,47 @@ class TwoLayerConstruction(Construction):
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
         """The paper counts no tokens here."""
         return None
+
+
+class LookupConstruction(TwoLayerConstruction):
+    """Gather, then look up in a constant memory: cross-attention in the second layer."""
+
+    name: ClassVar[str] = "two-layer-lookup"
+    theorem: ClassVar[str] = "a variant of arXiv 2504.15956 with a memory in the second layer"
+    options: ClassVar[frozenset[str]] = frozenset({"layout", "tokens", "gamma"})
+    figures: ClassVar[frozenset[str]] = frozenset()
+
+    def serves(self, target: Target) -> bool:
+        """Anything of few variables."""
+        return target.domain.size <= FEW
+
+    def plan(self, target: Target, request: PlanRequest) -> Plan:
+        """The grid of the bank."""
+        layout = layout_of(target, request)
+        options = {name: value for name, value in request.options.items() if name in ("tokens", "gamma")}
+        bank = GridConstruction().plan(target, replace(request, options=options, norm=inf))
+        heads = target.domain.tokens[0] if layout == "token-wise" else 1
+        return Plan(heads * bank.tokens, bank.a_priori, (layout, bank.details, 0.0), depth=2)
+
+
+def is_shallow(target: Target) -> TypeGuard[PiecewiseLinear]:
+    """Is it one hidden layer of clipped units, with a linear map behind it or none?"""
+    return isinstance(target, PiecewiseLinear) and (
+        len(target.stages) == 1 or (len(target.stages) == 2 and target.stages[1].is_affine)
+    )
+
+
+def layout_of(target: Target, request: PlanRequest) -> str:
+    """The layout of the options, if it fits the target."""
+    layout = one_of("options layout", request.options.get("layout", LAYOUTS[0]), LAYOUTS)
+    shape = target.output_shape
+    if layout == "token-wise" and (len(shape) != 2 or shape[0] != target.domain.tokens[0]):
+        raise InputError(
+            "the token-wise layout needs as many output tokens as input tokens",
+            got=f"outputs {shape}",
+            remedy='Use options={"layout": "position-dependent"}.',
+        )
+    return layout
 
 
 class _Rows:

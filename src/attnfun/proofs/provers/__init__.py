@@ -7,7 +7,7 @@ from math import isinf
 from ..claim import Claim
 from ..proof import Proof
 from ..rules import structure
-from . import boxes, circuit, one_feature, planes
+from . import boxes, circuit, one_feature, planes, rectifiers
 from .base import Attempt, Outcome, Progress, Prover, Task
 
 __all__ = ["PROVERS", "Attempt", "Outcome", "Progress", "Prover", "Task"]
@@ -29,6 +29,7 @@ PROVERS = (
     Prover("circuit", _sup_norm, circuit.prove),
     Prover("one feature", _sup_norm, one_feature.prove),
     Prover("planes", _sup_norm, planes.prove),
+    Prover("rectifiers", _sup_norm, rectifiers.prove),
     Prover("boxes", lambda claim, norm: True, boxes.prove),
 )
 """In the order in which they are tried; all but the last follow the network's structure."""

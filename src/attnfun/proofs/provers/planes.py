@@ -9,7 +9,7 @@ import numpy as np
 from ...resources.deadline import Deadline
 from ..claim import Claim
 from ..proof import Growing, Proof
-from ..rules.planes import NAME, Distance, go_between, halved
+from ..rules.planes import NAME, Distance, OnBoxes, go_between, halved
 from .base import Attempt, Task
 from .boxes import MAX_BOXES, WITHIN
 
@@ -25,11 +25,11 @@ def prove(claim: Claim, task: Task) -> Attempt | None:
         return None
     planes, network = between
     goal = None if task.goal is None else max(ROOM * task.goal - network.bound, 0.0)
-    tree = _cut(Distance.of(target, planes), goal, task.deadline)
+    tree = cut(Distance.of(target, planes), goal, task.deadline)
     return Attempt(Proof(NAME, tree.cover().data()), boxes=tree.nodes)
 
 
-def _cut(distance: Distance, goal: float | None, deadline: Deadline) -> Growing:
+def cut(distance: OnBoxes, goal: float | None, deadline: Deadline) -> Growing:
     """Halve boxes until all are at most `goal`, or close to an error found, or time or boxes are used up."""
     low, high = distance.target.domain.starts()
     tree, node, seen = Growing(len(low)), np.arange(len(low)), 0.0

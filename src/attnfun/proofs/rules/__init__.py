@@ -18,7 +18,7 @@ from ...resources.deadline import NEVER, Deadline
 from ..claim import Claim
 from ..overflow import refuse_overflow
 from ..proof import ALIKE, Conclusion, Proof, refuse_proof
-from . import boxes, circuit, one_feature, parts, planes, structure
+from . import boxes, circuit, one_feature, parts, planes, rectifiers, structure
 
 VOLUME = "volume"
 
@@ -75,6 +75,11 @@ def _by_planes(claim: Claim, proof: Proof, norm: float, check: Checker) -> Concl
     return planes.bound_by_planes(claim, proof, check.deadline)
 
 
+def _by_rectifiers(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion | None:
+    _need(proof, 0, norm)
+    return rectifiers.bound_by_rectifiers(claim, proof, check.deadline)
+
+
 def _by_parts(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
     return parts.from_premises(claim, proof, norm, lambda premise, part: check(premise, part, norm))
 
@@ -112,6 +117,7 @@ RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion | None]] = 
     circuit.NAME: _by_circuit,
     one_feature.NAME: _by_one_feature,
     planes.NAME: _by_planes,
+    rectifiers.NAME: _by_rectifiers,
     parts.NAME: _by_parts,
     VOLUME: _by_volume,
     ALIKE: _by_one_token,

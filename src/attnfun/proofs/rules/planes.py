@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +47,7 @@ def bound_by_planes(claim: Claim, proof: Proof, deadline: Deadline = NEVER) -> C
     if between is None:
         return None
     planes, network = between
-    distance = Distance.of(target, planes).largest(proof, deadline)
+    distance, _ = over_cover(NAME, Distance.of(target, planes), proof, deadline)
     parts = {**network.parts, "construction": rounded_up(network.parts["construction"] + distance, 1)}
     bound = rounded_up(network.bound + distance, 1)
     return Conclusion(bound, parts, True, whole(target))
@@ -103,21 +104,9 @@ class Distance:
         none = (np.zeros((1, planes.A.shape[1])), np.zeros(1))
         return cls(target, (planes.A, planes.b), none if planes.minus is None else (planes.minus.A, planes.minus.b))
 
-    def largest(self, proof: Proof, deadline: Deadline) -> float:
-        """The largest bound on the leaves of a cover; inf where a leaf has none."""
-        low, high = self.target.domain.starts()  # (R, D)
-        cover = Cover.read(NAME, proof.data, len(low), low.shape[1])
-        node, largest = np.arange(len(low)), 0.0
-        while len(node):
-            leaf = cover.leaf[node]
-            for rows in self.batches(np.flatnonzero(leaf)):
-                deadline.check("checking the proof")
-                largest = max(largest, float(self.on(low[rows], high[rows])[0].max()))
-            inner = np.flatnonzero(~leaf)
-            axis = cover.axes[node[inner]].astype(np.int64)
-            low, high = halved(low[inner], high[inner], axis)
-            node = cover.children(node[inner]).T.ravel()
-        return largest
+    def defined(self, low: Floats, high: Floats) -> bool:
+        """Is the target proved to be defined on these boxes? Where its series are bounded."""
+        return True
 
     def batches(self, rows: Integers) -> list[Integers]:
         """Rows in batches whose temporary arrays are small."""
@@ -162,6 +151,45 @@ class Distance:
         along = along + np.where((above + rises > below + falls)[:, None], up, down)
         error = np.abs(value - P[rows, p] + Q[rows, q]) - slack
         return np.where(np.isnan(bound), inf, bound), np.maximum(np.nan_to_num(error), 0.0), along.argmax(axis=1)
+
+
+class OnBoxes(Protocol):
+    """Bounds the distance of a target from a function on boxes."""
+
+    @property
+    def target(self) -> Target:
+        """The target."""
+        ...
+
+    def batches(self, rows: Integers) -> list[Integers]:
+        """Rows in batches whose temporary arrays are small."""
+        ...
+
+    def on(self, low: Floats, high: Floats) -> tuple[Floats, Floats, npt.NDArray[np.integer]]:
+        """A bound for each box (B, D), the error at its centre, and the axis along which to halve it."""
+        ...
+
+    def defined(self, low: Floats, high: Floats) -> bool:
+        """Is the target proved to be defined on these boxes?"""
+        ...
+
+
+def over_cover(name: str, distance: OnBoxes, proof: Proof, deadline: Deadline) -> tuple[float, bool]:
+    """The largest bound on the leaves of a cover, inf where a leaf has none; is the target defined on all of them?"""
+    low, high = distance.target.domain.starts()  # (R, D)
+    cover = Cover.read(name, proof.data, len(low), low.shape[1])
+    node, largest, defined = np.arange(len(low)), 0.0, True
+    while len(node):
+        leaf = cover.leaf[node]
+        for rows in distance.batches(np.flatnonzero(leaf)):
+            deadline.check("checking the proof")
+            largest = max(largest, float(distance.on(low[rows], high[rows])[0].max()))
+            defined = defined and distance.defined(low[rows], high[rows])
+        inner = np.flatnonzero(~leaf)
+        axis = cover.axes[node[inner]].astype(np.int64)
+        low, high = halved(low[inner], high[inner], axis)
+        node = cover.children(node[inner]).T.ravel()
+    return largest, defined
 
 
 def _reach(value: Floats, slope: Floats, planes: Floats, slopes: Floats, radius: Floats) -> tuple[Floats, Floats]:
