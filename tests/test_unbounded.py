@@ -194,7 +194,29 @@ def test_any_scale(scale):
 
 
 def test_what_is_nowhere_defined_is_not_called_defined():
-    for text, box in (("(x-x)/(x-x)", (0.0, 1.0)), ("x**(-0.4)", (-1.0, 1.0)), ("log(x)", (-1.0, 1.0))):
+    half, nowhere = ("(1/x - 1)**-0.25", (0.25, 1.5)), ("log(1/x - 2)", (0.75, 1.0))
+    for text, box in (("(x-x)/(x-x)", (0.0, 1.0)), ("x**(-0.4)", (-1.0, 1.0)), ("log(x)", (-1.0, 1.0)), half, nowhere):
         ends = Interval([[box[0]]], [[box[1]]])
         means, defined = p_means(parse(text, ("x",)), ends, ends, 1.0)
         assert not (np.isfinite(means) & defined).any()
+
+
+def test_differences_of_poles_may_be_negative():
+    certificate = af.compile("log(1/x - 1.00001)", {"x": (0.25, 1)}, 1.0, norm=1).certificate  # not for x > 0.99999
+    assert certificate.status is not af.types.Status.PROVED
+
+
+@pytest.mark.parametrize("text", ["(1/sqrt(x) + 1/cbrt(x))**2000", "(x**-1e-12 + log(x))**1e8"])
+def test_large_powers_of_sums_are_refused_at_once(text):
+    with pytest.raises(af.errors.InputError):
+        af.compile(text, {"x": (0, 1)}, 0.5, norm=1)
+
+
+def test_a_pole_on_the_diagonal():
+    net = af.compile("abs(x - y)**-0.5", {"x": (0, 1), "y": (0, 1)}, 3.0, norm=1)
+    assert net.certificate.proved
+
+
+def test_an_unknown_slope_is_the_reason_where_the_power_is_not():
+    with pytest.raises(af.errors.InputError, match=r"no slope of .* away from zero is known"):
+        af.compile("abs(1 - cos(x))**(-1/4)", {"x": (-1, 1)}, 0.5, norm=1)

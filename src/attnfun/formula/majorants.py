@@ -42,6 +42,8 @@ LOGARITHMS = {"log": Fraction(1), "log2": Fraction(14427, 10000), "log10": Fract
 """What |log u| is multiplied by, rounded up."""
 OVER_E = Fraction(3679, 10000)
 """1/e, rounded up."""
+LARGEST_EXPONENT = 500
+"""Of powers of sums."""
 SMALL_POWERS = (8, 64, 1024)
 """Logarithms are bounded by powers 1/8, 1/64 and 1/1024, over p; the smallest bound counts."""
 MOST_TERMS = 32
@@ -119,17 +121,16 @@ def why_not_integrable(program: Program, domain: Interval, box: Interval, p: flo
                 if not active:
                     continue
                 worst = max(active, key=lambda k: active[k])
-                blamed = (
-                    f"where {program.text(program.nodes[worst])!r} is zero it may grow like that to the power "
-                    f"-{float(active[worst]):.6g}, and {float(active[worst]):.6g} times p = {p:g} must be below 1"
-                )
+                factor, power = repr(program.text(program.nodes[worst])), f"{float(active[worst]):.6g}"
+                blamed = f"where {factor} is zero it may grow like that to the power -{power}"
+                if active[worst] * Fraction(p) >= 1:
+                    return f"{blamed}, and {power} times p = {p:g} must be below 1"
+                blamed = f"{blamed}, and no slope of {factor} away from zero is known there"
                 if len(active) > 1 and active[worst] * Fraction(p) < 1:
                     every = " and ".join(
                         f"{program.text(program.nodes[k])!r} (-{float(active[k]):.6g})" for k in active
                     )
                     blamed = f"powers of {every} meet, too many for p = {p:g}"
-                if active[worst] * Fraction(p) >= 1:
-                    return blamed
     return blamed
 
 
@@ -235,6 +236,9 @@ class _Sizes(list[Size]):
 
     def _power(self, a: Size, exponent: Fraction, room: Flags) -> Size:
         """For an exponent above zero; defined where `room` says so. `(Σ m_i)^q <= n^{max(q-1, 0)} Σ m_i^q`."""
+        if len(a.upper) > 1 and exponent > LARGEST_EXPONENT:
+            unknown = (Product(np.full(len(self.boxes), inf), {}),)
+            return Size(unknown, self._nothing, a.positive, a.defined & room)
         more = Fraction(len(a.upper)) ** max(ceil(exponent) - 1, 0)
         upper = tuple(self._scaled(each.to_the(exponent, up=True), more) for each in a.upper)
         return Size(upper, a.lower.to_the(exponent, up=False), a.positive, a.defined & room)
@@ -265,7 +269,8 @@ class _Sizes(list[Size]):
         itself = self._itself(number)
         upper = _few((*a.upper, *b.upper), self.boxes) if self.singular[number] else itself.upper
         lower = self._mean_below(number) if self._apart(number) else itself.lower
-        return Size(upper, lower, (a.positive & b.positive) | itself.positive, a.defined & b.defined)
+        positive = a.positive & b.positive & (self.program.nodes[number].kind == "+")  # differences may be negative
+        return Size(upper, lower, positive | itself.positive, a.defined & b.defined)
 
     def _either(self, number: int, a: Size, b: Size) -> Size:
         """One of two, at every point."""
@@ -433,6 +438,8 @@ def _number(size: Floats, up: bool) -> Floats:
 
 def _enclosed(number: Fraction) -> Interval:
     """An interval around a fraction, exact where that is a float."""
+    if abs(number) > directed.LARGEST:
+        return Interval(directed.LARGEST, inf) if number > 0 else Interval(-inf, -directed.LARGEST)
     nearest = np.float64(number.numerator / number.denominator)
     if Fraction(float(nearest)) == number:
         return Interval(nearest)

@@ -65,18 +65,18 @@ def cell_means(target: Target, grid: Grid) -> Floats:
     mesh = np.meshgrid(*[ends] * size, indexing="ij")
     offsets = np.stack([axis.ravel() for axis in mesh], axis=1) * grid.spacing  # (q^D, D)
     low, high = grid.domain.lo.ravel(), grid.domain.hi.ravel()
-    centres, means = grid.centres(), []
-    step = max(1, BLOCK // len(offsets))
-    for start in range(0, len(centres), step):
-        rows = np.clip(centres[start : start + step, None] + offsets, low, high)  # (b, q^D, D)
-        values = target.values(rows.reshape(-1, size))
-        means.append(values.reshape(*rows.shape[:2], -1).mean(axis=1))
-    found = np.concatenate(means)
-    if not target.enclosable:
-        return found
+    centres = grid.centres()
     cells = np.clip(centres - grid.spacing / 2, low, high), np.clip(centres + grid.spacing / 2, low, high)
-    poles = np.flatnonzero(~np.isfinite(target.enclose(Interval(*cells)).magnitude).all(axis=1))
-    if len(poles):
+    poles = np.zeros(len(centres), dtype=bool)
+    if target.enclosable:
+        poles = ~np.isfinite(target.enclose(Interval(*cells)).magnitude).all(axis=1)
+    found, others = np.empty((len(centres), target.outputs)), np.flatnonzero(~poles)
+    step = max(1, BLOCK // len(offsets))
+    for start in range(0, len(others), step):
+        some = others[start : start + step]
+        rows = np.clip(centres[some, None] + offsets, low, high)  # (b, q^D, D)
+        found[some] = target.values(rows.reshape(-1, size)).reshape(*rows.shape[:2], -1).mean(axis=1)
+    if poles.any():
         found[poles] = _means_around_poles(target, cells[0][poles], cells[1][poles])
     return found
 
