@@ -103,7 +103,7 @@ class GradientDescent(InContextRegressor):
             raise InputError("a loss given as a formula needs the range of labels", got="no examples", remedy=FIT)
         low, high = float(self.y_.min()), float(self.y_.max())
         labels = (low, high) if low < high else (low - 0.5, high + 0.5)
-        tolerance = TOLERANCES[self.dtype] if self.tolerance is None else float(self.tolerance)
+        tolerance = precision_of(self.dtype).derivative if self.tolerance is None else float(self.tolerance)
         return of_formula(self.loss, float(self.reach), labels, tolerance, self.dtype)
 
     def _build(self, n_features: int, n_outputs: int, n_steps: int) -> Network:
@@ -214,6 +214,4 @@ class GradientDescent(InContextRegressor):
             )
 
 
-TOLERANCES = {"float64": 1e-8, "float32": 1e-3}
-"""How close the derivative of a formula is computed, unless it is said."""
 FIT = "Call fit first with examples that have such labels."

@@ -60,6 +60,11 @@ class Precision:
         return 2.0 ** -(self.level + 3)
 
     @property
+    def derivative(self) -> float:
+        """How close the derivative of a loss that is given as a formula is computed."""
+        return 10.0 ** ((3 - 5 * self.level) / 4)
+
+    @property
     def doublings(self) -> int:
         """Doublings of an inverse by default."""
         return 3 * self.level + 7
