@@ -132,7 +132,7 @@ CASES = [
         swap_and_sum,
         af.Box([[-1], [-1]], [[1], [1]]),
         0.4,
-        constructions=("two-layer", "softmax-readout"),
+        constructions=("two-layer", "two-layer-lookup", "softmax-readout"),
     ),
     Case(
         "sequence by position",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 
 from ..errors import InputError
@@ -49,7 +49,7 @@ class Registry(Mapping[str, Construction]):
         return len(CLASSES)
 
 
-@cache
+@lru_cache(maxsize=64)  # more than there are
 def _made(name: str) -> Construction:
     """The one instance of a construction; KeyError for a name that is none."""
     kind = CLASSES[name]
