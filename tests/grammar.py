@@ -276,7 +276,7 @@ def formula_case(rng: np.random.Generator) -> Case:
     draw = Draw(rng, int(rng.choice([1, 2, 3], p=[0.66, 0.24, 0.1])))
     family, text = draw.target()
     words, norm, dtype = _request(rng)
-    construction = GENERAL[int(rng.choice(len(GENERAL), p=[0.26, 0.15, 0.08, 0.2, 0.09, 0.06, 0.06, 0.05, 0.05]))]
+    construction = GENERAL[int(rng.choice(len(GENERAL), p=[0.26, 0.15, 0.08, 0.2, 0.09, 0.06, 0.06, 0.03, 0.05, 0.02]))]
     if construction in ("circuit", "max-affine", "subspace"):
         words = (
             words.split(", options=")[0]

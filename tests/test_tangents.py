@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.proofs.provers.planes import _cut
+from attnfun.proofs.provers.planes import cut
 from attnfun.proofs.rules.planes import Distance, read_planes
 from attnfun.resources.deadline import Deadline
 from attnfun.targets import MaxAffine
@@ -86,7 +86,7 @@ def test_ties_between_planes_do_not_hold_a_proof_up(seed):
     assert planes.minus is not None
     first, second = np.random.default_rng(seed).normal(0, 1e-12, (2, len(planes.b)))
     tilted = MaxAffine(planes.A, planes.b + first, MaxAffine(planes.minus.A, planes.minus.b + second))
-    tree = _cut(Distance.of(net.certificate.claim.target, tilted), 0.19, readings(400))
+    tree = cut(Distance.of(net.certificate.claim.target, tilted), 0.19, readings(400))
     assert tree.nodes < 1000
 
 
