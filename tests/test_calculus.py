@@ -126,13 +126,14 @@ def test_every_change_of_sign_is_in_an_interval_of_roots(seed):
             assert not (ends[0] * ends[1] > 0)
 
 
-@pytest.mark.parametrize("seed", range(12))
+SMOOTH = [4, 5, 11, 12, 29, 31, 35, 37, 49, 57, 59]
+"""Random formulas that have a bounded derivative on the whole domain."""
+
+
+@pytest.mark.parametrize("seed", SMOOTH)
 def test_derivatives_of_formulas_are_limits_of_quotients(seed):
     subject, truth, rows = asked(seed, 1 + seed % 2)
-    try:
-        slope = derivative(subject.target, 0)
-    except af.errors.InputError:
-        pytest.skip("it has a kink")
+    slope = derivative(subject.target, 0)
     own, step = Formula(slope.text, subject.domain.axes), exact(2.0**-200)
     with precision(1200):
         for row in rows[:20]:

@@ -83,7 +83,7 @@ def test_the_first_picture_is_that_of_the_example_above_it(page):
 def test_docstring_examples(name):
     try:
         module = importlib.import_module(name)
-    except ImportError as reason:
+    except ImportError as reason:  # a framework that is not installed; the next test says that it is nothing else
         pytest.skip(str(reason))
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert result.failed == 0

@@ -300,43 +300,30 @@ Tolerance = Annotated[float, typer.Option(help="How wide the enclosure may be, r
 Seconds = Annotated[float, typer.Option("--time-limit", help="Seconds allowed.")]
 
 
-@app.command()
-def integrate(
-    file: FileArgument,
-    component: Component = None,
-    tolerance: Tolerance = 1e-12,
-    time_limit: Seconds = TIME_LIMIT,
-    as_json: AsJson = False,
-) -> None:
-    """Enclose the integral over the domain, of the target and of a saved network."""
-    net = af.load(file)
-    _answer(net.integrate(output=component, tolerance=tolerance, time_limit=time_limit), as_json)
+ENCLOSED = {
+    "integrate": "Enclose the integral over the domain, of the target and of a saved network.",
+    "max": "Enclose the largest value on the domain and where it is taken, of the target and of a saved network.",
+    "min": "Enclose the smallest value on the domain and where it is taken, of the target and of a saved network.",
+}
+"""Commands that enclose a number, by the method of networks that they call."""
 
 
-@app.command("max")
-def maximum(
-    file: FileArgument,
-    component: Component = None,
-    tolerance: Tolerance = 1e-12,
-    time_limit: Seconds = TIME_LIMIT,
-    as_json: AsJson = False,
-) -> None:
-    """Enclose the largest value on the domain and where it is taken, of the target and of a saved network."""
-    net = af.load(file)
-    _answer(net.max(output=component, tolerance=tolerance, time_limit=time_limit), as_json)
+def _enclosing(method: str) -> Callable[..., None]:
+    def command(
+        file: FileArgument,
+        component: Component = None,
+        tolerance: Tolerance = 1e-12,
+        time_limit: Seconds = TIME_LIMIT,
+        as_json: AsJson = False,
+    ) -> None:
+        found = getattr(af.load(file), method)(output=component, tolerance=tolerance, time_limit=time_limit)
+        _answer(found, as_json)
+
+    return command
 
 
-@app.command("min")
-def minimum(
-    file: FileArgument,
-    component: Component = None,
-    tolerance: Tolerance = 1e-12,
-    time_limit: Seconds = TIME_LIMIT,
-    as_json: AsJson = False,
-) -> None:
-    """Enclose the smallest value on the domain and where it is taken, of the target and of a saved network."""
-    net = af.load(file)
-    _answer(net.min(output=component, tolerance=tolerance, time_limit=time_limit), as_json)
+for method, words in ENCLOSED.items():
+    app.command(method, help=words)(_enclosing(method))
 
 
 @app.command()

@@ -8,7 +8,6 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from inspect import signature
 from math import prod
 from types import FunctionType
@@ -18,14 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import as_word, on_one_line
-from ..arithmetic import Interval, Jet, Untraceable
+from ..arithmetic import Interval, Untraceable
 from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
 from ..domains.box import Box
 from ..errors import InputError
 from ..formula.agreement import outside, refuse_disagreement, refuse_other_series
-from ..formula.circuits import Circuit
-from ..formula.lowering import circuit_of
-from ..formula.majorants import p_means, why_not_integrable
 from ..formula.polynomials import piecewise_polynomial
 from ..formula.program import Program
 from ..formula.tokenwise import acts_on_each_token
@@ -34,6 +30,7 @@ from ..formula.writing import written
 from .base import Floats, Status, Target, digest, refuse_nonfinite
 from .evaluations import Evaluations, Sampling
 from .expression import LIBRARY_ASSUMPTION
+from .programs import OfProgram
 
 Function = Callable[[Any], Any]
 Indices = npt.NDArray[np.intp]
@@ -199,7 +196,7 @@ def one_by_one(function: Function) -> Function:
     return function.around(OneByOne(function.function)) if isinstance(function, ByName) else OneByOne(function)
 
 
-class Traced(Target):
+class Traced(OfProgram):
     """A function made of NumPy operations: what it does to symbols is a program.
 
     >>> Traced.of(PythonFunction(np.sin, Box(-1, 1))).enclose(Interval([[0.0]], [[0.5]])).hi.round(4)
@@ -233,40 +230,6 @@ class Traced(Target):
     def values(self, rows: Floats) -> Floats:
         """Call the function."""
         return refuse_nonfinite(self, rows, self.function(rows))
-
-    def enclose(self, boxes: Interval) -> Interval:
-        """Its operations on intervals."""
-        return self.program.enclose(boxes, self.deadline)
-
-    def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """By powers of its factors [T 3.7]."""
-        return p_means(self.program, self.hull, boxes, p)
-
-    def not_integrable(self, box: Interval, p: float) -> str:
-        """The factor, and its exponent."""
-        return why_not_integrable(self.program, self.hull, box, p)
-
-    def jets(self, variables: Jet) -> Jet | None:
-        """Its operations on Taylor series."""
-        return self.program.jets(variables, self.deadline)
-
-    def circuit(self) -> Circuit | None:
-        """Its operations as affine maps and functions of one variable."""
-        return self._circuit
-
-    @property
-    def may_jump(self) -> bool:
-        """As its operations say."""
-        return self.program.may_jump
-
-    @property
-    def continuous(self) -> bool:
-        """Where it is bounded and made of continuous operations."""
-        return self.circuit() is not None
-
-    @cached_property
-    def _circuit(self) -> Circuit | None:
-        return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
     def one_token(self) -> Target | None:
         """The function on a sequence of equal tokens, at the first of them."""

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..arithmetic import Interval, Jet
+from ..arithmetic import Interval
 from ..arithmetic.directed import LIBRARY_ULPS
 from ..domains.box import Box, name_axes
-from ..formula.circuits import Circuit
-from ..formula.lowering import circuit_of
-from ..formula.majorants import p_means, why_not_integrable
 from ..formula.parser import formula_line, parse
 from ..formula.program import Program
-from .base import Floats, Status, Target, describe, refuse_nonfinite
+from .base import Floats, Status, describe, refuse_nonfinite
+from .programs import OfProgram
 
 LIBRARY_ASSUMPTION = (
     f"NumPy's and SciPy's elementary functions are accurate to {LIBRARY_ULPS} units in the last place "
@@ -24,7 +20,7 @@ LIBRARY_ASSUMPTION = (
 )
 
 
-class Expression(Target):
+class Expression(OfProgram):
     """A formula in the named variables of its domain.
 
     Written constants stand for the exact decimal number: where no float equals it, both neighbours are
@@ -56,40 +52,6 @@ class Expression(Target):
     def values(self, rows: Floats) -> Floats:
         """The formula in float64; a value that is not finite is refused, with the part that has none named."""
         return refuse_nonfinite(self, rows, self.program.values(rows, self.deadline))
-
-    def enclose(self, boxes: Interval) -> Interval:
-        """The formula in interval arithmetic."""
-        return self.program.enclose(boxes, self.deadline)
-
-    def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
-        """By powers of its factors [T 3.7]."""
-        return p_means(self.program, self.hull, boxes, p)
-
-    def not_integrable(self, box: Interval, p: float) -> str:
-        """The factor, and its exponent."""
-        return why_not_integrable(self.program, self.hull, box, p)
-
-    def jets(self, variables: Jet) -> Jet | None:
-        """The formula in Taylor arithmetic."""
-        return self.program.jets(variables, self.deadline)
-
-    def circuit(self) -> Circuit | None:
-        """The formula as affine maps and functions of one variable."""
-        return self._circuit
-
-    @property
-    def may_jump(self) -> bool:
-        """As its operations say."""
-        return self.program.may_jump
-
-    @property
-    def continuous(self) -> bool:
-        """Formulas that are bounded and made of continuous operations are."""
-        return self.circuit() is not None
-
-    @cached_property
-    def _circuit(self) -> Circuit | None:
-        return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
 
     def explain(self, box: Interval) -> str:
         """Name the first operation that is undefined or unbounded on the box although its operands are not."""
