@@ -40,6 +40,7 @@ import attnfun as af
 from attack import Verdict, judge
 from attnfun.errors import AttnfunError
 from attnfun.formula.functions import OPERATIONS
+from attnfun.proofs.judging import contradicts
 from attnfun.resources.deadline import Deadline
 from grammar import Case, operations, random_case, rectifiers
 from processors import SETTINGS, compared
@@ -141,9 +142,11 @@ def second_opinion(net: af.types.Compiled) -> str:
     verdict = certificate.verdict()
     if not verdict.covered:
         return verdict.reason.split(" (")[0]
-    if verdict.judged == inf:
-        return "has no bound"
-    return "agrees" if verdict.agreed else f"the judge does not agree: {verdict.reason}"
+    if verdict.agreed:
+        return "agrees"
+    if contradicts(verdict, certificate):
+        return f"the judge does not agree: {verdict.reason}"
+    return "has no bound" if verdict.judged == inf else "has a larger bound"
 
 
 TABLES = ("family", "construction", "norm", "dtype", "operation", "status", "judge", "refusal")

@@ -404,3 +404,10 @@ def test_formulas_are_compiled_or_refused(text):
 )
 def test_long_and_deep_formulas(text):
     assert not raw(lambda text: af.compile(text, LINE, 0.5, budget=64, time_limit=readings(200)), [text])
+
+
+@pytest.mark.parametrize("construction", ["grid", "spectral", "circuit", "subspace"])
+def test_amplitudes_near_the_largest_number_raise_no_warning(construction):
+    domain = {"x": (-1, 1), "y": (-1, 1), "z": (-1, 1)}
+    net = af.compile("1e276*tanh(x+y+z)", domain, 0.5, relative=True, construction=construction)
+    assert 0 < net.certificate.bound <= net.eps

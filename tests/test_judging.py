@@ -182,3 +182,12 @@ def test_another_function_is_not_judged_by_the_word_of_the_first(usual):
     assert net.certificate.recheck().judged
     assert not net.certificate.recheck(target=np.sin).judged
     assert not (net + 1.0).certificate.judged
+
+
+def test_a_bound_of_the_judge_that_is_a_little_larger_contradicts_nothing(wave):
+    verdict = wave.certificate.verdict()
+    larger = replace(verdict, agreed=False, judged=judging.COARSER / 2 * verdict.stated)
+    assert verdict.agreed
+    assert not judging.contradicts(larger, wave.certificate)
+    assert judging.contradicts(replace(larger, judged=2 * judging.COARSER * verdict.stated), wave.certificate)
+    assert not judging.contradicts(replace(larger, covered=False), wave.certificate)

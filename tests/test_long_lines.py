@@ -9,7 +9,7 @@ import attnfun as af
 from attnfun.pieces.banks import LONG, bank_for
 from attnfun.pieces.chains import chain_of, chained
 from attnfun.pieces.lattices import Lattice
-from attnfun.pieces.resolution import resolution
+from attnfun.pieces.resolution import TOKENS_A_PIECE, resolution
 from attnfun.pieces.solve import solved, solved_in_windows
 from clocks import readings
 
@@ -153,3 +153,13 @@ def test_the_error_that_arithmetic_allows_is_named():
 def test_the_time_that_was_allowed_is_named():
     with pytest.raises(af.errors.ToleranceNotMet, match=r"The time limit of 6\.5 s was reached"):
         af.compile("sin(300*x)", {"x": (-1, 1)}, 1e-6, construction="spectral", time_limit=readings(6))
+
+
+@pytest.mark.parametrize("place", [59400.0, 1e9, -3e5])
+def test_tokens_have_places_of_their_own_around_a_jump_far_from_zero(place):
+    def step(x):
+        return np.where(x > place + 0.123, 1.0, 0.0)[:, None]
+
+    pieces = resolution(step, place - 0.7, place + 0.7, 1e-6, MANY)
+    ties = Lattice.of(pieces, TOKENS_A_PIECE * pieces.share).ties
+    assert (np.diff(ties) > 0).all()

@@ -30,7 +30,7 @@ from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
 from ..pieces.banks import MOST, Bank, LongSearch, bank_of, search_for
 from ..pieces.lines import QUICK, THOROUGH, Care, Search
-from ..pieces.slopes import paper_tokens, sampled_slopes
+from ..pieces.slopes import paper_tokens, sampled_slopes, steepest
 from ..readers import NetworkFunction
 from ..resources.deadline import Deadline
 from ..targets import Target
@@ -140,8 +140,7 @@ class CircuitConstruction(Construction):
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
-        slope = float(np.sqrt((sampled_slopes(target) ** 2).sum(axis=1)).max())
-        return paper_tokens(target.domain, slope, eps)
+        return paper_tokens(target.domain, steepest(sampled_slopes(target)), eps)
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ from ..domains.box import Box, Floats
 from ..network import Network
 from ..pieces import Grid
 from ..pieces.means import Modulus, cell_means, growth, paper_factor
-from ..pieces.slopes import paper_tokens, sampled_slopes
+from ..pieces.slopes import paper_tokens, sampled_slopes, steepest
 from ..targets import Target
 from ..targets.callables import Lipschitz
 from .base import Construction, Plan, PlanRequest
@@ -144,7 +144,7 @@ class _BySlopes:
             self.slopes = np.full((1, size), self.slope / sqrt(size))
         else:
             self.slopes = sampled_slopes(target, at_corners)  # (S, D): |∂f/∂x_k|, largest over outputs
-            self.slope = float(np.sqrt((self.slopes**2).sum(axis=1)).max())
+            self.slope = steepest(self.slopes)
             with np.errstate(divide="ignore"):
                 self.spacing = 1 / self.slopes.max(axis=0)  # inf where f does not vary
         self.osc = float(np.ptp(target.values(target.domain.sample(SIZES, np.random.default_rng(1))), axis=0).max())
@@ -159,7 +159,7 @@ class _BySlopes:
     def errors(self, grid: Grid) -> tuple[float, float, float]:
         """Bound or its estimate, expected error, the paper's bound."""
         bound = self._jensen(grid.spacing)
-        change = float(np.sqrt((self.slopes**2 * grid.spacing**2 / self.gamma).sum(axis=1)).max())
+        change = steepest(self.slopes * grid.spacing / sqrt(self.gamma))
         if isinstance(self.target, Lipschitz):
             change = self.slope * float(grid.spacing.max()) / sqrt(self.gamma)
         squares = self.gamma * grid.domain.size / 4 + np.linspace(0, 4 * log(grid.size) + 80, 400)  # ρ²

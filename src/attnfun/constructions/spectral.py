@@ -41,7 +41,7 @@ from ..pieces.parts import Part, parts_of
 from ..pieces.resolution import Resolution, resolution
 from ..pieces.singularities import Line, survey
 from ..pieces.slices import Slices, sliced
-from ..pieces.slopes import paper_tokens, sampled_slopes
+from ..pieces.slopes import paper_tokens, sampled_slopes, steepest
 from ..pieces.tokens import Tokens
 from ..targets import Status, Target
 from ..targets.callables import Lipschitz
@@ -171,8 +171,7 @@ class SpectralConstruction(Construction):
 
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
-        slope = float(np.sqrt((sampled_slopes(target) ** 2).sum(axis=1)).max())
-        return paper_tokens(target.domain, slope, eps)
+        return paper_tokens(target.domain, steepest(sampled_slopes(target)), eps)
 
 
 class _Planner:

@@ -26,7 +26,7 @@ from ..network.network import rounded
 from ..pieces.lines import Axis, representable
 from ..pieces.parts import gradients
 from ..pieces.potentials import Mesh
-from ..pieces.slopes import paper_tokens
+from ..pieces.slopes import paper_tokens, steepest
 from ..pieces.solve import solved
 from ..pieces.tokens import Tokens
 from ..targets import Target
@@ -162,8 +162,7 @@ class SubspaceConstruction(Construction):
     def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
         rows = target.domain.sample(POINTS, np.random.default_rng(4))
-        slope = float(np.sqrt((gradients(target, rows) ** 2).sum(axis=2)).max())
-        return paper_tokens(target.domain, slope, eps)
+        return paper_tokens(target.domain, steepest(gradients(target, rows)), eps)
 
 
 @dataclass(eq=False)

@@ -39,8 +39,10 @@ MOST_VARIABLES = 64
 """Polynomials in more variables have too many terms."""
 SEARCHED = {1: 1024, 2: 1024}
 """Boxes in D variables that the judge cuts by itself, at most; in more variables there would be too many."""
-REFINED = 8
-"""Times that leaves are cut further in the L_p norm, at most."""
+REFINED = 20
+"""Times that leaves are cut further in the L_p norm, at most: large powers dwell on the worst place."""
+MOST_FINER = 2048
+"""Boxes up to which leaves are cut further there, beside those of the proof."""
 FEW = 64
 """Memory tokens in play up to which inner nodes of a cover are not looked at."""
 SHOWN = 200
@@ -268,9 +270,10 @@ class _Judge:
         p = arb(self.claim.norm)
         shares = [self._share(leaf, p) for leaf in every]
         count, enough = len(shares), self.claim.bound
+        most = count + MOST_FINER
         for _ in range(REFINED):
             norm = up(total([share for share, _ in shares]) ** (1 / p))
-            if norm <= enough:
+            if norm <= enough or count >= most:
                 return norm, count
             fair = arb(enough) ** p / (2 * len(shares))
             finer = list[tuple[arb, Leaf]]()

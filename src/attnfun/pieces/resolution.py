@@ -35,6 +35,8 @@ FIRST_CUT = 0.4871
 """The first cut, as a fraction of the interval. A corner at a cut would not be seen, and corners like round numbers."""
 NARROWEST = 2.0**-44
 """Pieces are not halved below this fraction of the interval."""
+FEWEST_FLOATS = 128
+"""Nor where the halves would hold fewer floats than about half as many: tokens have places between them."""
 TOKENS_A_PIECE = 4.2
 """About the tokens that a bank needs for a piece."""
 LEAST_SHARE = 0.55
@@ -83,7 +85,7 @@ class Resolution:
     def halved(self, which: Flags) -> Resolution:
         """The same with some pieces (P,) cut in two."""
         middles = self.edges[:-1] + np.diff(self.edges) / 2
-        which = which & (middles > self.edges[:-1]) & (middles < self.edges[1:])
+        which = which & ~_indivisible(self.edges[:-1], self.edges[1:])
         edges, lengths = np.sort(np.append(self.edges, middles[which])), np.repeat(self.lengths, 1 + which)
         return Resolution(edges, lengths, self.scale)
 
@@ -93,10 +95,15 @@ class Resolution:
         while True:
             widths = np.diff(found.edges)
             least = np.minimum(np.append(np.inf, widths[:-1]), np.append(widths[1:], np.inf))
-            uneven = widths > RATIO * least
+            uneven = (widths > RATIO * least) & ~_indivisible(found.edges[:-1], found.edges[1:])
             if not uneven.any():
                 return found
             found = found.halved(uneven)
+
+
+def _indivisible(starts: Floats, ends: Floats) -> Flags:
+    """Which pieces hold few floats, (P,)?"""
+    return ends - starts < FEWEST_FLOATS * np.spacing(np.maximum(np.abs(starts), np.abs(ends)))
 
 
 def levelled(numbers: Floats) -> Floats:
@@ -132,7 +139,7 @@ def resolution(line: Line, low: float, high: float, aim: float, most: int, deadl
         coefficients = np.einsum("pdc,dk->pkc", values, _COEFFICIENTS)  # (P, DEGREE+1, C)
         good = np.abs(coefficients[:, -LAST:]).max(axis=(1, 2)) <= tolerance
         good &= ~_disagree(grid, at_grid, starts, ends, coefficients, good, AGREE * tolerance)
-        good |= (ends - starts <= NARROWEST * (high - low)) | (middles <= starts) | (middles >= ends)
+        good |= (ends - starts <= NARROWEST * (high - low)) | _indivisible(starts, ends)
         matters = np.abs(coefficients).max(axis=2) > tolerance  # (P, DEGREE+1)
         length = (DEGREE + 1 - np.argmax(matters[:, ::-1], axis=1)) * matters.any(axis=1) / (DEGREE + 1)
         length = np.maximum(length, 1 / (DEGREE + 1))

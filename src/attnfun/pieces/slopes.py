@@ -7,6 +7,7 @@ from math import ceil, prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import norm_up
 from ..domains.box import Box
 from ..targets import Target
 
@@ -14,6 +15,8 @@ Floats = npt.NDArray[np.float64]
 
 SLOPE_SAMPLES, FEWEST, SLOPES = 2048, 32, 2**16
 """Points at which slopes are taken, fewer where there are many variables; the slopes in all, about."""
+MOST_CELLS = 1e300
+"""Cells along an axis that are counted."""
 ROWS = 4096
 """Points evaluated at a time."""
 
@@ -21,8 +24,13 @@ ROWS = 4096
 def paper_tokens(domain: Box, slope: float, eps: float) -> int:
     """[A] with r = 2 r_0 on a uniform grid, β as large as it takes: spacing h = eps / (L √D)."""
     widths = (domain.hi - domain.lo).ravel()
-    step = eps / max(slope * sqrt(widths.size), 1e-300)
-    return prod(max(1, ceil(min(width / step, 1e300))) for width in widths)
+    cells = [width * slope * sqrt(widths.size) / eps if width else 1.0 for width in widths.tolist()]
+    return prod(max(1, ceil(min(each, MOST_CELLS))) for each in cells)
+
+
+def steepest(slopes: Floats) -> float:
+    """The length of the longest gradient, (..., D), at any scale."""
+    return float(norm_up(slopes, axis=-1).max())
 
 
 def sampled_slopes(target: Target, at_corners: bool = True) -> Floats:

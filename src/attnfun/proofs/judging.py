@@ -11,7 +11,7 @@ from math import inf, isinf
 from typing import TYPE_CHECKING
 
 from ..errors import SoundnessError
-from ..judge import Limits
+from ..judge import Limits, Verdict
 from ..resources.deadline import Deadline
 from ..targets import Status
 from ..targets.callables import Lipschitz
@@ -47,10 +47,16 @@ def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
         return replace(certificate, judged=True)
     if not verdict.covered:
         return replace(certificate, not_judged=verdict.reason)
-    beaten = isinf(certificate.norm) and certificate.found > certificate.bound
-    if not beaten and not COARSER * verdict.stated < verdict.judged < inf:  # numbers that may overflow have no bound
+    if not contradicts(verdict, certificate):
         return replace(certificate, not_judged=f"the judge comes to {verdict.judged:.3g} only")
     raise SoundnessError("a certificate must be one that the judge agrees with", got=verdict.reason)
+
+
+def contradicts(verdict: Verdict, certificate: Certificate) -> bool:
+    """Does a verdict speak against a certificate, because a point beats it or the judge's bound is far larger?"""
+    beaten = isinf(certificate.norm) and certificate.found > certificate.bound
+    larger = COARSER * verdict.stated < verdict.judged < inf  # numbers that may overflow have no bound
+    return verdict.covered and not verdict.agreed and (beaten or larger)
 
 
 def _too_large(certificate: Certificate) -> str:
