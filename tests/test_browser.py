@@ -79,7 +79,7 @@ def visit(browser) -> Iterator[Open]:
 
 
 def drawn(page: Page, name: str, what: str = "y") -> list[float]:
-    """The numbers that plotly draws in a place of the page."""
+    """The numbers that are drawn in a place of the page."""
     return page.evaluate(f"Array.from(document.getElementById('{name}').data[0].{what})")
 
 

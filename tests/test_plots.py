@@ -281,3 +281,9 @@ def test_a_file_says_what_it_shows(nets, tmp_path):
     nets["line"].plot(tmp_path / "f.png", panels=["values"])
     with Image.open(tmp_path / "f.png") as image:
         assert "sin(3*x)" in image.info["Title"]
+
+
+def test_sections_show_each_variable_that_matters():
+    net = af.compile("sin(x*y) + z**2", {"x": (-1, 1), "y": (0, 1), "z": (-1, 2)}, 0.01)
+    drawn = {line.names[0]: np.ptp(line.network) for line in lines(look(net), 3)}
+    assert min(drawn.values()) > 0.2  # through the centre, x = 0, it is constant in y

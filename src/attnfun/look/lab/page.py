@@ -11,6 +11,7 @@ from gradio import themes
 
 from ...arithmetic.formats import DTYPES
 from ...errors import AttnfunError
+from ..plots.style import CYCLE
 from . import requests
 from .gallery import GALLERY
 from .worker import Worker
@@ -149,11 +150,29 @@ def _ridge_tab(worker: Worker) -> None:
 
 
 def _drawn(figure: dict[str, Any]) -> go.Figure:
-    """A figure of the worker's, with room for gradio's label."""
-    clear, grey = "rgba(0,0,0,0)", "#808080"
-    drawn = go.Figure(figure).update_layout(template="none", margin_t=72, paper_bgcolor=clear, plot_bgcolor=clear)
-    drawn.update_layout(font_color=grey)  # which can be read on light and on dark pages
-    return drawn.update_xaxes(gridcolor="#80808040").update_yaxes(gridcolor="#80808040")
+    """A figure of the worker's in plotly, with room for gradio's label; grey can be read on light and on dark pages."""
+    layout = figure["layout"]
+    traces = [trace | {"name": _plain(trace["name"])} if "name" in trace else trace for trace in figure["data"]]
+    style = {
+        "template": "none",
+        "colorway": list(CYCLE),
+        "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#808080"},
+        "margin": {"l": 60, "r": 16, "t": 72, "b": 48},
+        "height": 340,
+        "legend": {"orientation": "h", "y": 1.14},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+    }
+    for axis in "xy":
+        kind = "log" if axis in layout.get("log", "") else None
+        common = {"automargin": True, "exponentformat": "e", "gridcolor": "#80808040", "type": kind}
+        style[f"{axis}axis"] = {"title": {"text": _plain(layout[axis])}, **common}
+    return go.Figure({"data": traces, "layout": style})
+
+
+def _plain(text: str) -> str:
+    """Text that plotly shows as it is: it understands some HTML tags."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _right(line: str) -> str:

@@ -69,8 +69,7 @@ def warmed(
         "name": "now",
         "marker": {"size": 14},
     }
-    trade = figure([curve, spot], "temperature", "largest error met")
-    trade["layout"]["xaxis"]["type"] = trade["layout"]["yaxis"]["type"] = "log"
+    trade = figure([curve, spot], "temperature", "largest error met", log="xy")
     values = function_figures(look(_at(net, temperature)))["values"]
     return {"figures": {"values": values, "trade": trade}, "met": here, "tokens": net.network.tokens}
 
@@ -94,8 +93,7 @@ def ridge(alpha: float, rows: int) -> dict[str, Any]:
         {"type": "scatter", "x": layers, "y": numbers([getattr(i, kind) / i.size for i in steps]), "name": kind}
         for kind in ("distance", "bound")
     ]
-    convergence = figure(lines, "attention layer", "relative distance from the exact iterate")
-    convergence["layout"]["yaxis"]["type"] = "log"
+    convergence = figure(lines, "attention layer", "relative distance from the exact iterate", log="y")
     return {
         "figures": {"coefficients": figure(bars, "", "coefficient"), "convergence": convergence},
         "difference": float(np.abs(ours.coef_ - theirs.coef_).max() / np.abs(theirs.coef_).max()),

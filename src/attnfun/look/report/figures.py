@@ -1,4 +1,4 @@
-"""Interactive figures as plotly's own data: plain dicts, for the page of a report and for the lab."""
+"""Interactive figures as plain dicts, for the page of a report (`chart.js`) and for the lab; traces are plotly's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plots.style import AMOUNTS, BLUE, CYCLE, GREY, ORANGE, VALUES
+from ..plots.style import BLUE, ERRORS, GREY, ORANGE, VALUES, VARIABLES
 from ..views import Slice, Window, lines
 
 LINE, MAP, MOST_LINES = 801, 101, 5
@@ -29,23 +29,8 @@ def function_figures(window: Window) -> dict[str, Figure]:
 
 
 def figure(traces: list[Figure], x: str, y: str, **layout: Any) -> Figure:
-    """Traces with titled axes, in the project's style."""
-    style = {
-        "colorway": list(CYCLE),
-        "font": {"family": "system-ui, sans-serif", "size": 13},
-        "margin": {"l": 60, "r": 16, "t": 16, "b": 48},
-        "height": 340,
-        "autosize": True,
-        "legend": {"orientation": "h", "y": 1.14},
-        "xaxis": {"title": {"text": plain(x)}, "automargin": True, "exponentformat": "e"},
-        "yaxis": {"title": {"text": plain(y)}, "automargin": True, "exponentformat": "e"},
-    }
-    return {"data": traces, "layout": style | layout}
-
-
-def plain(text: str) -> str:
-    """Text that plotly shows as it is: it understands some HTML tags."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    """Traces with titled axes; `log="y"` or `log="xy"` makes axes logarithmic, which the lab can draw."""
+    return {"data": traces, "layout": {"x": x, "y": y, **layout}}
 
 
 def numbers(array: Any) -> list[Any]:
@@ -62,7 +47,7 @@ def _curve(x: Any, y: Any, name: str, colour: str, **line: Any) -> Figure:
         "mode": "lines",
         "x": numbers(x),
         "y": numbers(y),
-        "name": plain(name),
+        "name": name,
         "line": style,
     }
 
@@ -70,11 +55,11 @@ def _curve(x: Any, y: Any, name: str, colour: str, **line: Any) -> Figure:
 def _of_lines(window: Window, drawn: list[Slice]) -> dict[str, Figure]:
     alone, certificate = window.domain.size == 1, window.net.certificate
     values, errors = list[Figure](), list[Figure]()
-    for line, colour in zip(drawn, CYCLE, strict=False):
+    for line, colour in zip(drawn, VARIABLES, strict=False):
         x = line.ticks[0] if alone else (line.ticks[0] - line.ticks[0][0]) / np.ptp(line.ticks[0])
         name = "network" if alone else line.names[0]
         if line.target is not None:
-            values.append(_curve(x, line.target, "target" if alone else f"target, {name}", GREY, width=4))
+            values.append(_curve(x, line.target, "" if values else "target", GREY, width=4))
             errors.append(_curve(x, line.error, "|error|" if alone else name, colour))
         values.append(_curve(x, line.network, name, colour))
         if alone and line.target is not None and not window.bounded_everywhere:
@@ -94,12 +79,12 @@ def _of_plane(window: Window, plane: Slice) -> dict[str, Figure]:
             "x": numbers(plane.ticks[0]),
             "y": numbers(plane.ticks[1]),
             "z": numbers(plane.as_map(values)),
-            "colorscale": colours.capitalize(),
+            "colorscale": colours,
             **limits,
         }
         return figure([trace], plane.names[0], plane.names[1])
 
-    return {"values": heat(plane.network, VALUES), "error": heat(plane.error, AMOUNTS, **_limits(window))}
+    return {"values": heat(plane.network, VALUES), "error": heat(plane.error, ERRORS, zmin=0.0)}
 
 
 def _of_cloud(window: Window) -> dict[str, Figure]:
@@ -109,11 +94,9 @@ def _of_cloud(window: Window) -> dict[str, Figure]:
     error = np.abs(found - (np.nan if target is None else target))
     names, flat = window.domain.axes, window.domain.size == 2
 
-    def dots(values: Any, title: str, colours: str, limits: Figure) -> Figure:
+    def dots(values: Any, title: str, colours: str, **limits: Any) -> Figure:
         if flat:
-            scale = {"zmin": "cmin", "zmax": "cmax"}
-            marker = {"color": numbers(values), "colorscale": colours.capitalize(), "showscale": True, "size": 7}
-            marker |= {scale[name]: limit for name, limit in limits.items()}
+            marker = {"color": numbers(values), "colorscale": colours, "showscale": True, "size": 7, **limits}
             x, y, axes = cloud[:, 0], cloud[:, 1], (names[0], names[1])
         else:
             marker = {"color": BLUE, "size": 5}
@@ -125,11 +108,6 @@ def _of_cloud(window: Window) -> dict[str, Figure]:
         )
 
     return {
-        "values": dots(found, "value", VALUES, {}),
-        "error": dots(error, "|error|", AMOUNTS, _limits(window)),
+        "values": dots(found, "value", VALUES),
+        "error": dots(error, "|error|", ERRORS, cmin=0.0),
     }
-
-
-def _limits(window: Window) -> Figure:
-    """The colour scale of an error goes up to a bound that holds at every point."""
-    return {"zmin": 0.0, "zmax": window.net.certificate.bound} if window.bounded_everywhere else {}

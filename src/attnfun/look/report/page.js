@@ -1,24 +1,13 @@
 "use strict";
 (() => {
   const content = JSON.parse(document.getElementById("content").textContent);
-  const config = { responsive: true, displaylogo: false };
+  Object.assign(chart.scales, content.scales);
   const find = (id) => document.getElementById(id);
-  const dark = window.matchMedia("(prefers-color-scheme: dark)");
-
-  // Figures have no paper of their own and take ink and lines from the page, which is light or dark.
-  function styled(layout) {
-    const css = getComputedStyle(document.documentElement), of = (name) => css.getPropertyValue(name).trim();
-    const axis = (own) => ({ ...own, gridcolor: of("--line"), zerolinecolor: of("--line"), linecolor: of("--soft") });
-    return {
-      ...layout, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { ...layout.font, color: of("--ink") }, xaxis: axis(layout.xaxis), yaxis: axis(layout.yaxis),
-    };
-  }
   const shown = (value) => (Number.isFinite(value) ? Number(value.toPrecision(7)).toString() : "none");
 
   function drawFunction() {
     const chosen = find("output") ? Number(find("output").value) : 0;
-    for (const [name, figure] of Object.entries(content.figures[chosen])) Plotly.react(name, figure.data, styled(figure.layout), config);
+    for (const [name, figure] of Object.entries(content.figures[chosen])) chart.draw(name, figure);
     mark();
   }
 
@@ -26,11 +15,7 @@
   function mark() {
     if (!content.network || content.domain.lo.length > 2) return;
     const at = point(), flat = at.length === 2;
-    const line = (axis, value) => ({
-      type: "line", line: { color: "#D55E00", width: 1, dash: "dot" },
-      ...(axis === "x" ? { x0: value, x1: value, yref: "paper", y0: 0, y1: 1 } : { y0: value, y1: value, xref: "paper", x0: 0, x1: 1 }),
-    });
-    Plotly.relayout("values", { shapes: flat ? [line("x", at[0]), line("y", at[1])] : [line("x", at[0])] });
+    chart.mark("values", flat ? [{ axis: "x", value: at[0] }, { axis: "y", value: at[1] }] : [{ axis: "x", value: at[0] }]);
   }
 
   function point() {
@@ -46,8 +31,8 @@
     const keys = strongest.map(([, key]) => key).sort((a, b) => a - b);
     find("places").parentElement.hidden = !place.places; // before anything is drawn: it changes the width of the rest
     const name = (key) => (key < place.data ? `data token ${key}` : `memory token ${key - place.data}`);
-    const bars = { type: "bar", x: keys, y: keys.map((key) => weights[key]), text: keys.map(name), hoverinfo: "text+y", textposition: "none", marker: { color: "#0072B2" } };
-    Plotly.react("weights", [bars], styled(content.weights_layout), config);
+    const bars = { type: "bar", x: keys, y: keys.map((key) => weights[key]), text: keys.map(name), marker: { color: "#0072B2" } };
+    chart.draw("weights", { data: [bars], layout: content.weights_layout });
     const effective = Math.exp(-weights.reduce((sum, w) => sum + (w > 0 ? w * Math.log(w) : 0), 0));
     find("answer").textContent = `Network here: ${network.run(at).map(shown).join(", ")}. It looks at ${shown(effective)} of ${weights.length} keys, in effect.`;
     for (const slider of document.querySelectorAll("[data-axis]")) slider.previousElementSibling.textContent = shown(Number(slider.value));
@@ -59,13 +44,13 @@
   function drawPlaces(place, weights, at) {
     if (!place.places) return;
     const { keys, x, y } = place.places, amounts = keys.map((key) => weights[key]);
-    const text = keys.map((key) => `key ${key}: ${shown(weights[key])}`);
-    const common = { type: "scatter", mode: "markers", text, hoverinfo: "text", name: "keys" };
+    const text = keys.map((key) => `key ${key}, weight ${shown(weights[key])}`);
+    const common = { type: "scatter", mode: "markers", text, name: "keys" };
     const trace = y
-      ? { ...common, x, y, marker: { color: amounts, colorscale: "Cividis", cmin: 0, size: 10, showscale: true } }
+      ? { ...common, x, y, marker: { color: amounts, colorscale: "cividis", cmin: 0, size: 10 } }
       : { ...common, x, y: amounts, marker: { color: "#0072B2", size: 7 } };
-    const query = { type: "scatter", mode: "markers", x: [at[0]], y: [y ? at[1] : 0], name: "query", marker: { color: "#D55E00", symbol: "x", size: 11 } };
-    Plotly.react("places", [trace, query], styled(content.places_layout), config);
+    const query = { type: "scatter", mode: "markers", x: [at[0]], y: [y ? at[1] : 0], name: "query", marker: { color: "#D55E00", size: 11 } };
+    chart.draw("places", { data: [trace, query], layout: content.places_layout });
   }
 
   function changeHead() {
@@ -74,12 +59,10 @@
     token.value = place.token;
     token.parentElement.hidden = place.tokens.length < 2;
     look();
-    Plotly.Plots.resize("weights");
   }
 
   const network = content.network ? attnfun.load(content.network) : null;
   window.report = { content, network };
-  dark.addEventListener("change", () => { drawFunction(); if (network) look(); });
   if (find("output")) find("output").addEventListener("change", drawFunction);
   drawFunction();
   if (network) {

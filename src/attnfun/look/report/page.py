@@ -23,6 +23,7 @@ import numpy as np
 from ..._version import __version__
 from ...constructions import REGISTRY
 from ...network.storage import refuse_place, write_whole
+from ..plots.style import AMOUNTS, ERRORS, VALUES
 from ..views import Window, look
 from .code import python_code
 from .figures import function_figures
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 FILES = re.compile(r" ?\(`[\w/]+\.py`\)|`[\w/]+\.py`")
 BOLD, FORMULA = re.compile(r"\*\*(.+?)\*\*"), re.compile(r"`(.+?)`")
 """Names of files, bold words and formulas in docstrings."""
+SCRIPTS = ("chart.js", "network.js", "page.js")
+STOPS = 33
+"""Colours of a map that the page knows; it blends those between."""
 MOST_NUMBERS = 500_000
 """Weights of a network that is put into the page; larger ones are described only."""
 MOST_OUTPUTS = 6
@@ -49,6 +53,7 @@ def report(net: Compiled, path: str | os.PathLike[str]) -> None:
     windows = [first.of_output(k) for k in range(min(prod(net.output_shape), MOST_OUTPUTS))]
     runs = net.network.parameters <= MOST_NUMBERS and bool(net.network.attention)
     content: dict[str, Any] = {"figures": [function_figures(window) for window in windows]}
+    content["scales"] = {name: _colours(name) for name in (VALUES, AMOUNTS, ERRORS)}
     content |= attention_content(windows[0]) if runs else {}
     page = Template(_text("page.html")).substitute(
         title=escape(f"attnfun: {net.name}"),
@@ -65,8 +70,7 @@ def report(net: Compiled, path: str | os.PathLike[str]) -> None:
         version=escape(__version__),
         css=_text("page.css"),
         content=_json(content),
-        plotly=_plotly(),
-        scripts=_text("network.js") + _text("page.js"),
+        scripts="".join(map(_text, SCRIPTS)),
     )
     write_whole(path, page.encode())
 
@@ -75,10 +79,11 @@ def _text(name: str) -> str:
     return resources.files("attnfun.look.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _plotly() -> str:
-    from plotly.offline import get_plotlyjs
+def _colours(name: str) -> list[list[int]]:
+    """A colour map by STOPS of its colours, from 0 to 255."""
+    from matplotlib import colormaps
 
-    return get_plotlyjs()
+    return np.rint(255 * colormaps[name](np.linspace(0, 1, STOPS))[:, :3]).astype(int).tolist()
 
 
 def _json(content: Any) -> str:

@@ -33,9 +33,10 @@ COARSE, PROBED = 5, 64
 """Points of a line that only asks how much a network varies along it; axes that are asked about, the first ones."""
 TRIES = 512
 """Points among which that of a region is chosen which is nearest to the centre of its box."""
-SECTIONS, SECTION_AXES, DULL = 16, 16, 0.5
+SECTIONS, SECTION_AXES, DULL, FAINT = 16, 16, 0.5, 0.01
 """Points tried for sections of three and more variables; axes along which they are compared; the centre stays unless
-the network varies there by less than this fraction of what it does elsewhere."""
+the network varies there by less than this fraction of what it does elsewhere; axes count along which it varies by more than
+this fraction of what it does along the liveliest."""
 NAMED = 6
 """Coordinates of a point that are written out."""
 
@@ -186,14 +187,21 @@ def _spreads(window: Window, most: int) -> Floats:
 
 
 def _livelier(middle: Window) -> Window:
-    """The window at the centre, or at one of SECTIONS points halfway to the sides if much more can be seen there."""
+    """The window at the centre, or at one of SECTIONS points halfway to the sides if much more can be seen there.
+
+    What is seen along an axis counts beside the most that is seen along it from any of the points, and the axis along
+    which least is seen decides; axes along which the network hardly varies anywhere do not count.
+    """
     domain, rng = middle.domain, np.random.default_rng(0)
     low, high = domain.lo.ravel(), domain.hi.ravel()
     shares = rng.choice([0.25, 0.75], (SECTIONS, domain.size))  # (S, D)
     rows = low + shares * (high - low)
-    found = [replace(middle, point=row) for row in rows[domain.contains(rows)]]
-    seen = [float(_spreads(window, SECTION_AXES).sum()) for window in (middle, *found)]
-    return middle if seen[0] >= DULL * max(seen) else found[int(np.argmax(seen)) - 1]
+    windows = [middle, *(replace(middle, point=row) for row in rows[domain.contains(rows)])]
+    seen = np.stack([_spreads(window, SECTION_AXES) for window in windows])  # (W, A)
+    most = seen.max(axis=0)
+    counts = (most > FAINT * most.max()) & (most > 0)
+    least = (seen[:, counts] / most[counts]).min(axis=1, initial=1.0)  # (W,)
+    return windows[0 if least[0] >= DULL * least.max() else int(np.argmax(least))]
 
 
 def _central(domain: Box) -> Floats:
