@@ -35,8 +35,8 @@ TRIES = 512
 """Points among which that of a region is chosen which is nearest to the centre of its box."""
 SECTIONS, SECTION_AXES, DULL, FAINT = 16, 16, 0.5, 0.01
 """Points tried for sections of three and more variables; axes along which they are compared; the centre stays unless
-the network varies there by less than this fraction of what it does elsewhere; axes count along which it varies by more than
-this fraction of what it does along the liveliest."""
+the network varies there by less than this fraction of what it does elsewhere; axes count along which it varies by more
+than this fraction of what it does along the liveliest."""
 NAMED = 6
 """Coordinates of a point that are written out."""
 
