@@ -31,8 +31,8 @@ lens: $(VENV)/lens ## tests that need transformer-lens and transformers, which a
 docs: $(VENV)/dev ## the documentation as a site, in out/site; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-figures: $(VENV)/dev ## the tables and pictures of the documentation, in about an hour
-	$(ONE_THREAD) $(BIN)/attnfun reproduce -o benchmarks/results
+figures: $(VENV)/dev ## list the tables and pictures that are out of date and make them again (hours); PARTS="tokens zoo" makes these
+	$(ONE_THREAD) $(BIN)/python benchmarks/figures.py $(PARTS)
 
 soak: $(VENV)/dev ## attack 5,000 random certificates, in about two hours of processor time
 	$(ONE_THREAD) $(BIN)/python tests/soak.py --jobs 2

@@ -21,10 +21,12 @@ from scipy.integrate import nquad
 from scipy.optimize import brentq, minimize, minimize_scalar
 
 import attnfun as af
-from attnfun.look.plots.style import BLUE, GREY, ORANGE, STYLE, save
+from attnfun.look.plots.style import GREY, STYLE, save
 
 ROOT = Path(__file__).parent.parent
 flint.ctx.prec = 200
+LOWEST, HIGHEST = "#CC79A7", "#E69F00"
+"""Colours that mean nothing else in pictures of networks."""
 LINE, SQUARE = {"x": (-1.0, 1.0)}, {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
 
 
@@ -179,26 +181,29 @@ def picture(path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    net = af.compile("exp(-x*x)*cos(5*x)", {"x": (-2, 2)}, 2e-2)
+    net = af.compile("exp(-x*x)*cos(5*x)", {"x": (-2, 2)}, 1e-3)  # the example of docs/calculus.md
     lowest, highest, zeros = net.min(), net.max(), net.roots()
     with rc_context(STYLE):
-        figure = Figure(figsize=(6.8, 3.4), layout="constrained")
+        figure = Figure(figsize=(6.8, 4.2), layout="constrained")
         axes = figure.subplots()
         net.plot(ax=axes)
-        axes.lines[1].set_label("network, its target in grey")
-        for found, colour, name in ((lowest, BLUE, "minimum"), (highest, ORANGE, "maximum")):
+        axes.lines[0].set_label("target")
+        axes.lines[1].set_label("network")
+        for found, colour, name in ((lowest, LOWEST, "minimum"), (highest, HIGHEST, "maximum")):
             for number, place in enumerate(found.network_where):
                 label = f"the network's {name} is here" if number == 0 else None
                 axes.axvspan(*place["x"], color=colour, alpha=0.18, linewidth=0, label=label)
             for number, place in enumerate(found.where):
                 label = f"{name} of the target, {found.target.mid:.6f}" if number == 0 else None
                 middle = sum(place["x"]) / 2
-                axes.plot(middle, found.target.mid, "v" if name == "minimum" else "^", color=colour, label=label)
+                mark = "v" if name == "minimum" else "^"
+                axes.plot(middle, found.target.mid, mark, color=colour, markersize=7, label=label)
         axes.axhline(0, color=GREY, linewidth=0.6)
         axes.plot([root.mid for root in zeros.single], [0] * len(zeros), "o", color="black", markersize=4,
                   label=f"{len(zeros)} roots, each proved to be alone")  # fmt: skip
         axes.set_title(f"{net.name}, {net.certificate.headline}", parse_math=False)
-        axes.legend(loc="upper right", fontsize=7)
+        axes.get_legend().remove()
+        figure.legend(loc="outside lower center", ncols=2)
     save(figure, path)
 
 

@@ -1,9 +1,9 @@
 """Hard functions at two tolerances, beside Chebyshev polynomials and rational functions; and sin(k x) as k grows.
 
-    python benchmarks/gallery.py                        # the functions below
-    python benchmarks/gallery.py --file functions.csv   # those of a file with the columns name, formula, domain
+    python benchmarks/gallery.py                        # the functions of gallery.csv and those below
+    python benchmarks/gallery.py --file functions.csv   # those of another file with the columns name, formula, domain
     python benchmarks/gallery.py --seconds 20           # seconds of computing for each row
-    python benchmarks/gallery.py --only chirp spikes    # some rows, printed and not written
+    python benchmarks/gallery.py --only chirp --eps 1e-6   # some rows or tolerances, printed and not written
 
 Writes benchmarks/results/gallery.md. Tolerances are relative to the largest value. Times are seconds of this process.
 """
@@ -27,12 +27,13 @@ from attnfun.resources.deadline import Deadline
 from attnfun.targets import as_target
 
 RESULTS = Path(__file__).parent / "results"
+GALLERY = Path(__file__).parent / "gallery.csv"
+"""Functions of Chebfun's galleries in one, two and three variables."""
 TOLERANCES = (1e-6, 1e-10)
 RATES, RATE_TOLERANCE = (10, 100, 1000, 10000), 1e-8
 LONGEST, TERMS = 2**17, 150
 """Chebyshev coefficients and rational terms that are tried."""
 ROWS = (
-    ("chirp", "sin(x*exp(x))", "x=0:5"),
     ("beats", "sin(500*x)*exp(-4*x**2) + cos(43*x)", "x=-1:1"),
     ("spikes", "exp(-((x+0.71)/0.002)**2) + exp(-((x-0.13)/0.0005)**2) + exp(-((x-0.6)/0.001)**2)", "x=-1:1"),
     ("layers", "tanh(400*(x-0.31)) + tanh(90*(x+0.47)) + x**2", "x=-1:1"),
@@ -91,11 +92,11 @@ def measured(formula: str, domain: dict[str, tuple[float, float]], eps: float, s
     return [*found, f"{time.process_time() - start:.1f}"]
 
 
-def rows(functions: list[tuple[str, str, str]], seconds: float) -> Iterator[list[str]]:
+def rows(functions: list[tuple[str, str, str]], tolerances: list[float], seconds: float) -> Iterator[list[str]]:
     """A line for each function and tolerance."""
     for name, formula, text in functions:
         domain = domain_of(text)
-        for eps in TOLERANCES:
+        for eps in tolerances:
             line = [name, f"{eps:g}", *measured(formula, domain, eps, seconds)]
             beside = [chebyshev_length, rational_terms] if len(domain) == 1 else []
             others = [each(formula, domain, eps) for each in beside]
@@ -109,6 +110,16 @@ def rates(seconds: float) -> Iterator[list[str]]:
         status, _, tokens, numbers, taken = measured(formula, domain, RATE_TOLERANCE, seconds)
         length = chebyshev_length(formula, domain, RATE_TOLERANCE)
         yield [str(rate), status, tokens, numbers, taken, str(length)]
+
+
+def proved_share(functions: list[tuple[str, str, str]], first: str) -> str:
+    """How many rows of a table are proved at each tolerance, in words."""
+    said = list[str]()
+    for eps in TOLERANCES:
+        lines = [line.split(" | ") for line in first.splitlines() if f"| {eps:g} |" in line]
+        proved = sum(line[2].strip() == "proved" for line in lines)
+        said.append(f"{proved} of {len(functions)} at {eps:g}")
+    return f"Proved: {', '.join(said)}."
 
 
 def table(head: list[str], lines: Iterator[list[str]]) -> str:
@@ -128,22 +139,23 @@ def main() -> None:
     arguments.add_argument("--file", type=Path, help="a CSV file with the columns name, formula, domain")
     arguments.add_argument("--seconds", type=float, default=60.0)
     arguments.add_argument("--only", nargs="*", default=[])
+    arguments.add_argument("--eps", nargs="*", type=float, default=[])
     chosen = arguments.parse_args()
-    functions = list(ROWS)
-    if chosen.file is not None:
-        with chosen.file.open(newline="") as file:
-            functions = [(row["name"], row["formula"], row["domain"]) for row in csv.DictReader(file)]
+    with (chosen.file or GALLERY).open(newline="") as file:
+        functions = [(row["name"], row["formula"], row["domain"]) for row in csv.DictReader(file)]
+    functions += ROWS if chosen.file is None else ()
     functions = [row for row in functions if not chosen.only or row[0] in chosen.only]
     head = ["function", "eps", "proved", "construction", "tokens", "numbers", "seconds", "Chebyshev", "AAA"]
-    first = table(head, rows(functions, chosen.seconds))
-    if chosen.only:
+    first = table(head, rows(functions, chosen.eps or list(TOLERANCES), chosen.seconds))
+    if chosen.only or chosen.eps:
         return
     second = table(["k", "proved", "tokens", "numbers", "seconds", "Chebyshev"], rates(chosen.seconds))
     described = "\n".join(f"- {name}: `{formula}`, {domain}" for name, formula, domain in functions)
     (RESULTS / "gallery.md").write_text(
         f"# Hard functions\n\nBy `python benchmarks/gallery.py`; at most {chosen.seconds:g} s of computing a row. "
         "*Chebyshev*: coefficients of a polynomial; *AAA*: support points of a rational function, where one is found. "
-        f"Neither is proved.\n\n{first}\n\n{described}\n\n## sin(k x) at {RATE_TOLERANCE:g}\n\n{second}\n"
+        f"Neither is proved. {proved_share(functions, first)}\n\n"
+        f"{first}\n\n{described}\n\n## sin(k x) at {RATE_TOLERANCE:g}\n\n{second}\n"
     )
 
 

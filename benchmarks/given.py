@@ -2,6 +2,7 @@
 
     python benchmarks/given.py --networks DIR     # DIR holds acasxu_*.onnx and self_attention_mnist.onnx
     python benchmarks/given.py                    # random transformers and a network trained on alone
+    python benchmarks/given.py --part random      # one section; the others stay as they are
 
 Writes benchmarks/results/given.md. Seconds are seconds of computing of this process.
 """
@@ -28,7 +29,7 @@ from attnfun.resources.deadline import Deadline
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from small_transformers import climbed, drawn, perturbed
+from small_transformers import climbed, drawn, perturbed  # pyright: ignore[reportMissingImports]
 
 RESULTS = Path(__file__).parent / "results" / "given.md"
 PAIR = af.Box([0.6, -0.5, -0.5, 0.45, -0.5], [0.679857769, 0.5, 0.5, 0.5, -0.45])
@@ -49,7 +50,6 @@ def within(seconds: float) -> Deadline:
 
 def differences(folder: Path) -> Iterator[str]:
     """The perturbed pair."""
-    yield "## A network and its perturbation\n"
     files = folder / "acasxu_1_1.onnx", folder / "acasxu_1_1_perturbed.onnx"
     yield "ACAS Xu 1-1 and its perturbation, 5 inputs, six rectifier layers of 50, in float32.\n"
     yield "| wanted | proved | found at points | boxes | seconds |\n|---|---|---|---|---|"
@@ -63,7 +63,6 @@ def differences(folder: Path) -> Iterator[str]:
 
 def whole_box(folder: Path, seconds: float) -> Iterator[str]:
     """Ranges on boxes of growing width, with the gap to sampling."""
-    yield "\n## Ranges of all outputs against time\n"
     yield (
         "ACAS Xu 1-1 in float32 on boxes around 0. The excess is the width of the proved range over that of the range found at "  # noqa: E501
         "points, minus one, largest over the outputs.\n"
@@ -90,7 +89,6 @@ def plain_intervals(file: Path, box: af.Box) -> np.ndarray:
 def attention(folder: Path) -> Iterator[str]:
     """The attention network around ten arrays."""
     file, rng = folder / "self_attention_mnist.onnx", np.random.default_rng(0)
-    yield "\n## Self-attention on images\n"
     yield (
         "`self_attention_mnist.onnx`, 784 inputs, ten probabilities, float32, around ten random arrays in [0, 1]. Widths of the "  # noqa: E501
         f"widest range, means over the arrays; at most {MOST_SYMBOLS:,} symbols beside the inputs.\n"
@@ -111,7 +109,6 @@ def attention(folder: Path) -> Iterator[str]:
 
 def trained_on() -> Iterator[str]:
     """A compiled network, trained on and certified again."""
-    yield "\n## Trained on and certified again\n"
     yield "sin(3x) compiled in float32, trained towards sin(3.1x) for 60 steps of Adam.\n"
     yield "| construction | bound after compiling | error found after training | bound | ratio | seconds |\n|---|---|---|---|---|---|"  # noqa: E501
     for construction, eps in (("spectral", 0.01), ("cross", 0.1)):
@@ -132,7 +129,6 @@ def trained_on() -> Iterator[str]:
 
 def attacked(count: int) -> Iterator[str]:
     """Random transformers: ranges and comparisons, attacked in PyTorch in two formats."""
-    yield "\n## Random transformers, attacked\n"
     beaten, unproved, widths, seconds = 0, 0, list[float](), 0.0
     for seed in range(count):
         network, centre, radius = drawn(seed)
@@ -160,28 +156,43 @@ def attacked(count: int) -> Iterator[str]:
     )
 
 
+def written(sections: dict[str, str]) -> None:
+    """The page with new sections, by their headings; the others stay as they are."""
+    old = RESULTS.read_text() if RESULTS.exists() else ""
+    kept = {part.partition("\n")[0]: part.strip() for part in old.split("\n## ")[1:]}
+    whole = {**kept, **sections}
+    order = [name for name in ORDER if name in whole]
+    intro = "# Networks that are given\n\nMade by `python benchmarks/given.py`. Seconds are seconds of computing."
+    RESULTS.write_text("\n\n## ".join([intro, *(whole[name] for name in order)]) + "\n")
+
+
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", type=Path, help="a folder with the public networks")
     parser.add_argument("--seconds", type=float, default=40.0, help="allowed for the ranges of one box")
     parser.add_argument("--drawn", type=int, default=DRAWN, help="random transformers")
+    parser.add_argument("--part", default="", help="a word in the heading of the only section to make")
     chosen = parser.parse_args()
-    lines = [
-        "# Networks that are given\n",
-        "Made by `python benchmarks/given.py`. Seconds are of computing, on a shared machine.\n",
-    ]
-    if chosen.networks is None or not chosen.networks.is_dir():
+    folder = chosen.networks
+    parts: dict[str, Callable[[], Iterator[str]]] = {
+        "Trained on and certified again": trained_on,
+        "Random transformers, attacked": lambda: attacked(chosen.drawn),
+    }
+    if folder is None or not folder.is_dir():
         print("left out: the public networks; name their folder with --networks", file=sys.stderr)  # noqa: T201
     else:
-        for part in (
-            differences(chosen.networks),
-            whole_box(chosen.networks, chosen.seconds),
-            attention(chosen.networks),
-        ):
-            lines += part
-    lines += [*trained_on(), *attacked(chosen.drawn)]
-    RESULTS.write_text("\n".join(lines) + "\n")
+        parts["A network and its perturbation"] = lambda: differences(folder)
+        parts["Ranges of all outputs against time"] = lambda: whole_box(folder, chosen.seconds)
+        parts["Self-attention on images"] = lambda: attention(folder)
+    made = {name: part for name, part in parts.items() if chosen.part.lower() in name.lower()}
+    written({name: "\n".join([name, "", *part()]).strip() for name, part in made.items()})
+
+
+ORDER = (
+    "A network and its perturbation", "Ranges of all outputs against time", "Self-attention on images",
+    "Trained on and certified again", "Random transformers, attacked",
+)  # fmt: skip
 
 
 if __name__ == "__main__":

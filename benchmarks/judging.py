@@ -55,6 +55,14 @@ BASES: dict[str, Callable[[], af.types.Compiled]] = {
         af.TruncatedLinear([[1.0]], [0.1], -0.5, 0.5), af.Box([[-1.0]], [[1.0]]), 0.2, construction="relu"
     ),
     "planes": lambda: af.compile(af.MaxAffine([[1.0], [-1.0]], [0.0, 0.0]), [(-1, 1)], 0.5),
+    "rectifiers": lambda: af.compile("sin(2*x)", {"x": (-1, 1)}, 0.1, construction="two-layer"),
+    "a pole": lambda: af.compile("1/sqrt(x)", {"x": (0, 1)}, 8.0, norm=1.8, construction="grid"),
+    "a composition": lambda: af.compile("sin(2*x)", {"x": (-1, 1)}, 0.1)(
+        af.compile("x - y*z/2", {"x": (0, 0.4), "y": (0, 1), "z": (0, 1)}, 0.1, construction="circuit")
+    ),
+    "a sum": lambda: (
+        af.compile("x/2", {"x": (0, 1)}, 0.1, construction="grid") + af.compile("x**2", {"x": (0, 1)}, 0.1)
+    ),
 }
 """Small networks whose files are changed."""
 
@@ -92,8 +100,8 @@ Change = Callable[[File, np.random.Generator], None]
 
 
 def weight(file: File, rng: np.random.Generator) -> None:
-    """One weight, by a little or by much; most of the time to a number of the format."""
-    names = sorted(name for name in file.tensors if name.startswith("layers.") and file.tensors[name].size)
+    """One weight, by a little or by much; most of the time to a number of the format. Weights of parts count too."""
+    names = sorted(name for name in file.tensors if "layers." in name and file.tensors[name].size)
     array = file.tensors[names[rng.integers(len(names))]]
     place, dtype = int(rng.integers(array.size)), file.description["network"]["dtype"]
     old = float(array.flat[place])
@@ -128,8 +136,15 @@ def bound(file: File, rng: np.random.Generator) -> None:
 
 
 def formula(file: File, rng: np.random.Generator) -> None:
-    """One sign or one number of the formula, or something added."""
-    target = file.description["target"]
+    """One sign or one number of the formula, or something added; of a part where there are some."""
+    description = file.description
+    while description.get("parts"):
+        description = description["parts"][rng.integers(len(description["parts"]))]
+    target = description["target"]
+    if "text" not in target and file.description.get("parts"):
+        arrays = sorted(name for name in file.tensors if ".target." in name)
+        file.tensors[str(rng.choice(arrays))][...] += float(rng.choice([0.01, -0.2, 1.0]))
+        return
     if "text" not in target:
         array = file.tensors[str(rng.choice(sorted(name for name in file.tensors if name.startswith("target."))))]
         array.flat[rng.integers(array.size)] += float(rng.choice([1e-9, 0.01, -0.2, 1.0]))
@@ -191,6 +206,7 @@ def rule(file: File, rng: np.random.Generator) -> None:
     """Another rule."""
     proof = file.description["proof"]
     names = ["boxes", "volume", "structure", "circuit", "one feature", "planes", "parts", "one token", "trust"]
+    names += ["rectifiers", "tails"]
     proof["rule"] = str(rng.choice([name for name in names if name != proof["rule"]]))
     if rng.random() < 0.3:
         proof["premises"] = [{"rule": "boxes", "data": [], "premises": []}]
@@ -250,14 +266,29 @@ def at(text: str, names: list[str], rows: Floats) -> Floats:
     return Expression(text, around).values(rows)
 
 
-def values(file: File, rows: Floats) -> Floats:
+def values(description: dict[str, Any], tensors: dict[str, npt.NDArray[Any]], rows: Floats) -> Floats:
     """The target at rows (P, D), as (P, m); an error where it is not defined."""
-    target, place = file.description["target"], file.description["domain"]
+    target, place = description["target"], description["domain"]
+
+    def part(number: int, rows: Floats) -> Floats:
+        prefix = f"parts.{number}."
+        below = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        return values(description["parts"][number], below, rows)
+
+    if target["kind"] == "composed":
+        return part(0, part(1, rows))
+    if "parts" in description:
+        return np.hstack([part(number, rows) for number in range(len(description["parts"]))])
     if target["kind"] == "max-affine":
-        return (rows @ file.tensors["target.A"].T + file.tensors["target.b"]).max(axis=1, keepdims=True)
+        return (rows @ tensors["target.A"].T + tensors["target.b"]).max(axis=1, keepdims=True)
     if target["kind"] == "truncated linear":
-        tokens = rows.reshape(len(rows), *file.tensors["target.w"].shape)  # (P, n, d)
-        return np.clip((tokens * file.tensors["target.w"]).sum(axis=2) + file.tensors["target.t"], *target["ends"])
+        tokens = rows.reshape(len(rows), *tensors["target.w"].shape)  # (P, n, d)
+        return np.clip((tokens * tensors["target.w"]).sum(axis=2) + tensors["target.t"], *target["ends"])
+    if target["kind"] == "piecewise linear":
+        for k in range(target["stages"]):
+            weight, bias, low, high = (tensors[f"target.{k}.{name}"] for name in ("weight", "bias", "low", "high"))
+            rows = np.clip(rows @ weight + bias, low, high)
+        return rows
     return at(target["text"], place.get("box", place)["names"] or ["x"], rows)
 
 
@@ -265,11 +296,13 @@ def is_true(file: File) -> bool:
     """Is the claim not refuted at points? Integrals are compared up to a thousandth: sums on a grid are off by less."""
     certificate = file.certificate
     rows, volume = points_of(file.description["domain"])
+    if certificate["norm"] != "inf":  # there may be poles at the ends
+        rows = rows[((rows > rows.min(axis=0)) & (rows < rows.max(axis=0))).all(axis=1)]
     if not len(rows):
         return True
     network = storage.unpack(file.tensors, file.description["network"])
     try:
-        wanted = values(file, rows)
+        wanted = values(file.description, file.tensors, rows)
     except AttnfunError:  # undefined at some point
         return certificate["status"] != "proved"
     outputs = reference.run(network, rows.reshape(-1, *network.shape_in)).reshape(len(rows), -1)

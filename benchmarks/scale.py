@@ -12,14 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dask
+import dask.config
 import numpy as np
 from distributed import Client, LocalCluster
 
 import attnfun as af
 from attnfun.proofs.provers.boxes import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
 from attnfun.resources.executors import in_order
-from attnfun.runtime.kernels.banks import Stream, Tokens
+from attnfun.runtime.kernels.banks import HeadMemory, Stream
 from attnfun.sharding import merged
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
@@ -53,7 +53,7 @@ def proof(most: int) -> Any:
     """A proof in two variables that stops after so many boxes, whatever the workers."""
     square = {"x": (-1, 1), "y": (-1, 1)}
     net = af.compile("abs(x - y)", square, construction="cross", options={"tokens": 9}, proof=False)
-    return partial(bound_error, net.certificate.claim.target, net.network, None, norm=1.0, most=most)
+    return partial(bound_error, net.certificate.claim.imitated, net.network, None, norm=1.0, most=most)
 
 
 def expensive(points: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ def boxes() -> list[str]:
 def tokens() -> list[str]:
     """What a bank of 10^12 tokens costs."""
     rng, count, asked, shards = np.random.default_rng(0), 2**16, 64, 64
-    bank = Stream.of(Tokens(rng.normal(size=(count, 3)), np.zeros(count), rng.normal(size=(count, 1))))
+    bank = Stream.of(HeadMemory(rng.normal(size=(count, 3)), np.zeros(count), rng.normal(size=(count, 1))))
     queries = rng.normal(size=(asked, 3))
     bank(queries[:1])  # compiles
     rate = count * asked / min(timed(partial(bank, queries))[0] for _ in range(5))

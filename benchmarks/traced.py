@@ -3,8 +3,11 @@
     python benchmarks/traced.py                   # all of it
     python benchmarks/traced.py --only softmax    # those whose name holds a word, printed and not written
 
-Sixty functions from physics, finance, statistics, geometry and small neural layers, as they are written for NumPy, each
-with a tolerance. Writes benchmarks/results/traced.md: status, construction, tokens, bound, seconds of the processor.
+Functions from physics, finance, statistics, geometry, small neural layers and programming, as they are written for
+NumPy and SciPy, each with a tolerance. Writes benchmarks/results/traced.md: status, construction, tokens, bound,
+seconds of the processor, and whether the formula of the same operations has the same construction, tokens and bound (to
+six digits: networks are fitted to values of the function itself, which may be rounded in another order). What the first
+sixty were before functions were traced through NumPy's protocols is read from results/traced-before.csv.
 """
 
 # ruff: noqa: D103 - functions as users write them
@@ -12,19 +15,24 @@ with a tolerance. Writes benchmarks/results/traced.md: status, construction, tok
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import CubicSpline, make_interp_spline
+from scipy import special
+from scipy.interpolate import CubicSpline, interp1d, make_interp_spline
 from scipy.special import erf, expit
+from scipy.stats import norm
 
 import attnfun as af
+from attnfun.formula.writing import written
 from attnfun.resources.deadline import Deadline
 
 RESULTS = Path(__file__).parent / "results"
@@ -188,6 +196,62 @@ def bending(x):
     return np.asarray(x) ** 2 * (3 - x)
 
 
+def matrices(p):
+    return p.reshape(*p.shape[:-1], 2, 2)
+
+
+def runge_kutta(u, h=0.1):
+    def slope(v):
+        return np.stack([v[..., 1], -np.sin(v[..., 0])], -1)
+
+    k1 = slope(u)
+    k2 = slope(u + h / 2 * k1)
+    k3 = slope(u + h / 2 * k2)
+    return u + h / 6 * (k1 + 2 * k2 + 2 * k3 + slope(u + h * k3))
+
+
+def newton_root(x):
+    y = np.ones_like(x)
+    for _ in range(4):
+        y = 0.5 * (y + x / y)
+    return y
+
+
+def brackets(x):
+    if x < 1:
+        return 0.1 * x
+    return 0.1 + 0.3 * (x - 1) if x < 2 else 0.4 + 0.5 * (x - 2)
+
+
+def rectified(x):
+    out = np.zeros(x.shape)
+    out[x > 0] = x[x > 0] ** 2
+    return out
+
+
+def call_price(s, v):
+    d = np.log(s) / v + v / 2
+    return s * norm.cdf(d) - norm.cdf(d - v)
+
+
+def kernel(x, y, width):
+    return math.exp(-((x - y) ** 2) / width)
+
+
+class Oscillator:
+    """A model with a parameter."""
+
+    def __init__(self, stiffness):
+        self.stiffness = stiffness
+
+    def energy(self, x, v):
+        """Of a spring and its mass."""
+        return self.stiffness * math.pow(x, 2) / 2 + v**2 / 2
+
+
+TABLE = interp1d(KNOTS, np.cos(KNOTS))
+SPLINE = CubicSpline(KNOTS, np.sin(KNOTS))
+DIAGONAL = [(2, 3), (-1, 1), (-1, 1), (2, 3)]
 CASES = (
     Case("physics", "planck", planck, (0.5, 8)),
     Case("physics", "pendulum energy", pendulum, [(-3, 3), (-2, 2)]),
@@ -249,6 +313,26 @@ CASES = (
     Case("layers", "gelu", lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))), (-3, 3)),
     Case("layers", "swish of a sum", lambda X: (X @ SLOPES) * expit(X @ SLOPES), DOZEN),
     Case("layers", "gated", lambda X: np.tanh(7 * (X @ SLOPES)) + X[..., 0] ** 2, DOZEN),
+    Case("programs", "determinant", lambda p: np.linalg.det(matrices(p)), [(-1, 1)] * 4),
+    Case("programs", "inverse", lambda p: np.linalg.inv(matrices(p)).reshape(-1, 4), DIAGONAL),
+    Case("programs", "solve", lambda p: np.linalg.solve(SIGMA, p[..., None])[..., 0], PAIR),
+    Case("programs", "eigenvalues", lambda p: np.linalg.eigvalsh(matrices(p)), DIAGONAL, 2e-2),
+    Case("programs", "sort", lambda p: np.sort(p, axis=-1), PAIR, 2e-2),
+    Case("programs", "median", lambda p: np.median(p, axis=-1), TRIPLE, 2e-2),
+    Case("programs", "smoothing", lambda p: np.array([np.convolve(row, [0.5, 0.5], "valid") for row in p]), TRIPLE),
+    Case("programs", "gradient", lambda p: np.gradient(np.exp(p), 0.5, axis=-1), TRIPLE, 2e-2),
+    Case("programs", "trapezoid", lambda p: np.trapezoid(np.exp(p), dx=0.5, axis=-1), TRIPLE),
+    Case("programs", "SciPy's softmax", lambda p: special.softmax(p, axis=-1), TRIPLE, 2e-2),
+    Case("programs", "SciPy's logsumexp", lambda p: special.logsumexp(p, axis=-1), TRIPLE, 2e-2),
+    Case("programs", "call price", call_price, {"s": (0.8, 1.2), "v": (0.2, 0.4)}),
+    Case("programs", "branches", brackets, {"x": (0, 3)}),
+    Case("programs", "selection", rectified, (-1, 1)),
+    Case("programs", "method", Oscillator(2.0).energy, {"x": (-1, 1), "v": (-1, 1)}),
+    Case("programs", "partial", partial(kernel, width=2.0), {"x": (-1, 1), "y": (-1, 1)}),
+    Case("programs", "spline inside", lambda x: SPLINE(x) ** 2 + TABLE(x), (0, 3), 2e-2),
+    Case("programs", "Runge-Kutta", runge_kutta, PAIR),
+    Case("programs", "Newton's root", newton_root, (0.5, 2)),
+    Case("programs", "Python's max", lambda x, y: max(x, min(y, 0.5)), {"x": (-1, 1), "y": (-1, 1)}, 2e-2),
 )  # fmt: skip
 
 
@@ -260,24 +344,41 @@ class Row:
     status: str
     what: str
     seconds: float
+    twin: str
+    """Has the formula the same construction, tokens and bound?"""
 
 
 def run(case: Case) -> Row:
-    """Compile it, with a limit in seconds of the processor."""
+    """Compile it, with a limit in seconds of the processor, and the formula of its operations."""
     start = time.process_time()
-    domain = case.domain
+    domain: Any = case.domain
     if isinstance(domain, list) and isinstance(domain[0], list):
         ends = np.array(domain, dtype=float)
         domain = af.Box(ends[..., 0], ends[..., 1])
     try:
         net = af.compile(case.function, domain, case.eps, time_limit=Deadline.after(LIMIT, time.process_time))
-        status = net.certificate.status.value
-        what = f"{net.construction}, {net.network.tokens} tokens, {net.certificate.bound:.2g}"
-        if status != "proved":
-            what = net.certificate.assumptions[0]
     except af.errors.AttnfunError as reason:
-        status, what = "none", str(reason)[:200]
-    return Row(case, status, what, time.process_time() - start)
+        return Row(case, "none", str(reason)[:200], time.process_time() - start, "")
+    seconds, status = time.process_time() - start, net.certificate.status.value
+    what = said(net) if status == "proved" else net.certificate.assumptions[0]
+    return Row(case, status, what, seconds, twin(case, net) if status == "proved" else "")
+
+
+def said(net: af.types.Compiled) -> str:
+    """The network in a few words."""
+    return f"{net.construction}, {net.network.tokens} tokens, {net.certificate.bound:.2g}"
+
+
+def twin(case: Case, net: af.types.Compiled) -> str:
+    """The formula of the same operations beside the function; formulas have no sequences."""
+    target: Any = net.certificate.claim.target
+    formula = written(target.program, net.domain.axes)
+    if formula is None or len(net.domain.shape) > 1:
+        return "no formula"
+    box = af.Box(net.domain.lo.ravel(), net.domain.hi.ravel(), list(net.domain.axes))
+    same = af.compile(formula, box, case.eps, time_limit=Deadline.after(LIMIT, time.process_time))
+    equal = math.isclose(same.certificate.bound, net.certificate.bound, rel_tol=1e-6)
+    return "same" if equal and said(same) == said(net) else said(same)
 
 
 def main() -> None:
@@ -290,26 +391,38 @@ def main() -> None:
         if only in case.name:
             rows.append(run(case))
             row = rows[-1]
-            sys.stdout.write(f"{row.seconds:7.2f} s  {row.status:10} {case.name}: {row.what}\n")
+            sys.stdout.write(f"{row.seconds:7.2f} s  {row.status:10} {case.name}: {row.what}; formula: {row.twin}\n")
             sys.stdout.flush()
     if only:
         return
-    counts = {
-        status: sum(row.status == status for row in rows) for status in ("proved", "conditional", "estimated", "none")
-    }
+    with (RESULTS / "traced-before.csv").open() as file:
+        before = {row["function"]: row for row in csv.DictReader(file)}
+    known = [before[row.case.name]["status"] for row in rows if row.case.name in before]
+    equal, formulas = sum(row.twin == "same" for row in rows), sum(row.twin not in ("", "no formula") for row in rows)
     lines = [
         "# Functions that NumPy users write",
         "",
-        f"{len(rows)} functions: " + ", ".join(f"{count} {status}" for status, count in counts.items()) + ".",
+        f"{len(rows)} functions: {_counted([row.status for row in rows])}. {equal} of {formulas} have the "
+        "construction, the tokens and the bound, to six digits, of the formula of the same operations.",
         "",
-        "| field | function | eps | status | construction, tokens, bound | seconds of the processor |",
-        "|---|---|---|---|---|---|",
-        *(
-            f"| {row.case.field} | {row.case.name} | {row.case.eps:g} | {row.status} | {row.what} | {row.seconds:.1f} |"
-            for row in rows
-        ),
+        f"The first {len(known)} before functions were traced through NumPy's protocols: {_counted(known)}, with 6 "
+        "seconds each by the clock. Seconds in the table are those of the processor.",
+        "",
+        "| field | function | eps | before | seconds | status | construction, tokens, bound | seconds | formula |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(_line(row, before.get(row.case.name, {})) for row in rows),
     ]
     (RESULTS / "traced.md").write_text("\n".join(lines) + "\n")
+
+
+def _counted(statuses: list[str]) -> str:
+    return ", ".join(f"{statuses.count(status)} {status}" for status in STATUSES)
+
+
+def _line(row: Row, before: dict[str, str]) -> str:
+    then = f"{before.get('status', '')} | {before.get('seconds', '')}"
+    now = f"{row.status} | {row.what} | {row.seconds:.1f} | {row.twin}"
+    return f"| {row.case.field} | {row.case.name} | {row.case.eps:g} | {then} | {now} |"
 
 
 if __name__ == "__main__":

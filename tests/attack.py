@@ -211,15 +211,22 @@ def by_dense(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     return run_densely(net.network, rows.reshape(len(rows), *net.network.shape_in)).reshape(len(rows), -1)
 
 
+def inputs_of(net: af.types.Compiled, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Points as exports take them, by name: one array, or one for each of two inputs."""
+    if net.network.keyed:
+        return dict(zip(net.domain.inputs, net.domain.separate(rows), strict=True))
+    return {"points": net.domain.unflatten(rows)}
+
+
 def by_torch(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """The PyTorch module, in parts."""
     import torch
 
     module, dtype = _module(net), getattr(torch, net.network.dtype)
     part = max(1, 2_000_000 // max(net.network.tokens, 1))
-    points = net.domain.unflatten(rows)
+    given = [torch.tensor(points, dtype=dtype) for points in inputs_of(net, rows).values()]
     with torch.no_grad():
-        parts = [module(torch.tensor(points[k : k + part], dtype=dtype)) for k in range(0, len(rows), part)]
+        parts = [module(*(points[k : k + part] for points in given)) for k in range(0, len(rows), part)]
     return torch.cat(parts).double().numpy().reshape(len(rows), -1)
 
 
@@ -230,8 +237,8 @@ def _module(net: af.types.Compiled) -> Any:
 
 def by_onnx(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     """ONNX Runtime."""
-    points = net.domain.unflatten(rows).astype(net.network.dtype)
-    return _session(net).run(["values"], {"points": points})[0].reshape(len(rows), -1)
+    given = {name: points.astype(net.network.dtype) for name, points in inputs_of(net, rows).items()}
+    return _session(net).run(["values"], given)[0].reshape(len(rows), -1)
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,8 @@ from math import isqrt
 
 import flint
 import numpy as np
-from flint import arb, arb_mat, fmpq
+from flint import acb, arb, arb_mat, fmpq
+from scipy import special
 
 from attnfun.network import Affine, Attention, Network, Softmax
 
@@ -61,6 +62,13 @@ OWN: dict[str, Callable[[arb], arb]] = {
     "sech": lambda x: x.sech(),
     "cbrt": _cube_root,
     "sigmoid": _either_side(lambda x: 1 / (1 + (-x).exp()), lambda x: x.exp() / (1 + x.exp())),
+    "lgamma": lambda x: x.lgamma() if x > 0 else UNDEFINED,
+    "zeta": lambda x: x.zeta() if x > 1 else UNDEFINED,
+    "digamma": lambda x: x.digamma() if x > 0 else UNDEFINED,
+    "airyai": lambda x: x.airy_ai(),
+    "airybi": lambda x: x.airy_bi(),
+    "ellipk": lambda x: acb(x).elliptic_k().real if x < 1 else UNDEFINED,
+    "ellipe": lambda x: acb(x).elliptic_e().real if x < 1 else UNDEFINED,
     "softplus": _either_side(lambda x: x + (-x).exp().log1p(), lambda x: x.exp().log1p()),
 }
 """Functions that python-flint has no name for."""
@@ -220,6 +228,15 @@ def angle(y: Number, x: Number) -> Number:
     return -arb.pi() / 2 - (x / y).atan() if y < 0 else UNDEFINED
 
 
+def bessel(name: str, order: Number, a: Number) -> Number:
+    """A Bessel function: of whole order everywhere, J and I; for positive arguments, all others."""
+    x, whole = ball(a), isinstance(order, fmpq) and order.q == 1
+    if not (x > 0 or (whole and name in ("besselj", "besseli"))):
+        return UNDEFINED
+    result = getattr(x, f"bessel_{name[-1]}")(ball(order))
+    return result if result.is_finite() else UNDEFINED
+
+
 def hypotenuse(a: Number, b: Number) -> Number:
     """The length of (a, b)."""
     return elementary("sqrt", add(_whole_power(a, 2), _whole_power(b, 2)))
@@ -296,6 +313,11 @@ class Formula:
             case ast.Call(func=ast.Name(id="atan2" | "hypot" as name), args=[first, second]):
                 step, a, b = {"atan2": angle, "hypot": hypotenuse}[name], self.number(first), self.number(second)
                 return lambda point: step(a(point), b(point))
+            case ast.Call(
+                func=ast.Name(id="besselj" | "bessely" | "besseli" | "besselk" as name), args=[order, operand]
+            ):
+                number, inner = self.number(order), self.number(operand)
+                return lambda point: bessel(name, number(point), inner(point))
             case ast.Call(func=ast.Name(id="clip"), args=[operand, low, high]):
                 inner, a, b = self.number(operand), self.number(low), self.number(high)
                 return lambda point: smaller(larger(inner(point), a(point)), b(point))
@@ -364,6 +386,11 @@ class Formula:
 
 NUMPY = {"asin": "np.arcsin", "acos": "np.arccos", "atan": "np.arctan", "ln": "np.log", "erf": "erf", "sinc": "sinc"}
 NUMPY |= {"min": "np.minimum", "max": "np.maximum", "sigmoid": "expit", "softplus": "np.logaddexp(0.0, {})"}
+NUMPY |= {"gamma": "special.gamma", "lgamma": "special.gammaln", "digamma": "special.psi", "ei": "special.expi"}
+NUMPY |= {f"bessel{kind}": f"special.{kind}v" for kind in "jyik"}
+NUMPY |= {name: f"special.{name}" for name in ("erfc", "erfinv", "zeta", "ellipk", "ellipe")}
+NUMPY |= {"airyai": "special.airy({})[0]", "airybi": "special.airy({})[2]"}
+NUMPY |= {"si": "special.sici({})[0]", "ci": "special.sici({})[1]"}
 NUMPY |= {"sech": "(1/np.cosh({}))", "relu": "np.maximum({}, 0.0)", "atan2": "np.arctan2", "asinh": "np.arcsinh"}
 
 
@@ -417,24 +444,12 @@ def _whole(node: ast.expr) -> int | None:
     return None
 
 
-def _erf(x: object) -> object:
-    from scipy.special import erf
-
-    return erf(x)  # type: ignore[arg-type]
-
-
 def _sinc(x: np.ndarray) -> np.ndarray:
     safe = np.where(x == 0, 1.0, x)
     return np.where(x == 0, 1.0, np.sin(safe) / safe)
 
 
-def _expit(x: object) -> object:
-    from scipy.special import expit
-
-    return expit(x)  # type: ignore[arg-type]
-
-
-NAMESPACE = {"np": np, "erf": _erf, "sinc": _sinc, "expit": _expit}
+NAMESPACE = {"np": np, "special": special, "erf": special.erf, "sinc": _sinc, "expit": special.expit}
 
 
 def function(source: str) -> Callable[..., np.ndarray]:

@@ -72,6 +72,12 @@ def swap_and_sum(X: Any) -> Any:
     return np.stack([np.stack([b, a + b], axis=-1), np.stack([a, a * b], axis=-1)], axis=-2)
 
 
+def weighed(Q: Any, K: Any) -> Any:
+    """A function of two inputs, 2 tokens of 1 feature and a vector of 1, with 2 values."""
+    k = K[..., 0]
+    return np.stack([np.tanh(Q[..., 0, 0] * k), Q[..., 1, 0] * k], axis=-1)
+
+
 def mix_rows(X: Any) -> Any:
     """A map from 2 tokens of 2 features to 3 tokens of 1 feature whose rows differ."""
     a, b = X[..., 0, :], X[..., 1, :]
@@ -155,6 +161,21 @@ CASES = [
         af.Points(CIRCLE, fill=0.05, names=("x", "y")),
         0.4,
         constructions=("grid", "cross"),
+    ),
+    Case(
+        "two inputs",
+        weighed,
+        {"Q": af.Box([[-1.0], [0.0]], [[1.0], [0.5]]), "K": af.Box([-1.0], [1.0], names=["k"])},
+        0.5,
+        constructions=("cross",),
+    ),
+    Case(
+        "memory as rows",
+        "sin(3*x)*y",
+        {"x": (-1, 1), "y": (0, 1)},
+        0.4,
+        {"options": {"memory": "map"}},
+        constructions=("grid",),
     ),
     Case("declared", branching, [(0, 1)] * 2, 0.2, {"lipschitz": 2.5}, "conditional", ("grid", "cross")),
     Case("eight digits", "sin(10*x)*exp(-x)", {"x": (-1, 1)}, 1e-8, constructions=("spectral",)),

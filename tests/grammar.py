@@ -23,6 +23,13 @@ SMOOTH = [
     "e**-abs({})", "+({})", "3", "0.1*({})", "({})**4", "sigmoid(3*{})", "softplus({})", "log2(3 + tanh({}))",
     "log10(1.5 + ({})**2)", "sech({})", "asinh(2*{})", "cbrt(2 + tanh({}))",
 ]  # fmt: skip
+SPECIAL = [
+    "gamma(2.5 + tanh({}))", "gamma(-0.5 + 0.4*tanh({}))", "lgamma(3 + sin({}))", "digamma(1.5 + tanh({}))",
+    "besselj(0, 4*{})", "besselj(2.5, 3 + sin({}))", "bessely(1, 2 + tanh({}))", "besseli(1, {})",
+    "besselk(0, 2 + sin({}))",
+    "airyai(3*{})", "airybi({})", "si(9*{})", "ci(2 + tanh({}))", "ei(1.5 + tanh({}))", "erfc({})",
+    "erfinv(0.9*tanh({}))", "zeta(2.5 + tanh({}))", "ellipk(0.8*sin({}))", "ellipe(0.8*tanh({}))",
+]  # fmt: skip
 KINKED = [
     "abs({})",
     "relu({})",
@@ -216,7 +223,7 @@ class Draw:
         if kind < 0.55:
             return self.pick(KINKED).format(self.continuous(depth - 1))
         if kind < 0.65:
-            return self.pick([self.bump, self.seam])()
+            return self.pick([self.bump, self.seam])()  # type: ignore[operator]
         return self.pick(BINARY).format(self.continuous(depth - 1), self.continuous(depth - 1))
 
     def target(self) -> tuple[str, str]:
@@ -254,7 +261,7 @@ def random_case(seed: int, number: int) -> Case:
         return combined_case(rng)
     if kind < 0.95:
         return declared_case(rng)
-    return piecewise_case(rng)
+    return piecewise_case(rng) if kind < 0.98 else special_case(rng)
 
 
 def _request(rng: np.random.Generator, norms: bool = True) -> tuple[str, str | float, str]:
@@ -287,6 +294,63 @@ def formula_case(rng: np.random.Generator) -> Case:
     return Case(family, code, Formula(text, draw.names), norm, dtype, construction)
 
 
+def special_case(rng: np.random.Generator) -> Case:
+    """A special function of one variable, alone or inside a formula."""
+    draw = Draw(rng, 1)
+    text = draw.pick(SPECIAL).format(draw.leaf(plain=True))
+    text = text if draw.chance(0.5) else draw.pick(BINARY).format(text, draw.continuous(1))
+    words, norm, dtype = _request(rng)
+    code = f"af.compile({text!r}, {draw.domain!r}, {words})"
+    return Case("special function", code, Formula(text, draw.names), norm, dtype, "auto")
+
+
+MATH = {
+    name: f"math.{name}"
+    for name in ["exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "sin", "cos", "tan"]
+}
+MATH |= {
+    name: f"math.{name}" for name in ["asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "erf", "atan2", "hypot"]
+}
+MATH |= {"ln": "math.log", "abs": "abs", "min": "min", "max": "max"}
+"""Functions of formulas in Python and its math module."""
+
+
+def python_text(node: ast.expr) -> str | None:
+    """The same expression for single numbers, with branches in place of `where`; None where Python lacks a function.
+
+    >>> python_text(ast.parse("where(x < 1, sin(x), max(x, 2))", mode="eval").body)
+    '(math.sin(x) if x < 1.0 else max(x, 2.0))'
+    """
+    parts = [part for part in ast.iter_child_nodes(node) if isinstance(part, ast.expr)]
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return repr(float(value))
+        case ast.Name(id=name):
+            return name if name == "x" else f"math.{name}"
+        case ast.Call(func=ast.Name(id=name), args=args):
+            texts = [python_text(part) for part in args]
+            if None in texts or (name != "where" and name not in MATH):
+                return None
+            if name == "where":
+                return f"({texts[1]} if {texts[0]} else {texts[2]})"
+            return f"{MATH[name]}({', '.join(filter(None, texts))})"
+    texts = [python_text(part) for part in parts]
+    if None in texts:
+        return None
+    match node:
+        case ast.UnaryOp(op=op):
+            return f"({'not ' if isinstance(op, ast.Not) else '-' if isinstance(op, ast.USub) else '+'}{texts[0]})"
+        case ast.BinOp(op=op):
+            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}[type(op)]
+            return f"({texts[0]} {sign} {texts[1]})"
+        case ast.BoolOp(op=op):
+            return f"({(' and ' if isinstance(op, ast.And) else ' or ').join(filter(None, texts))})"
+        case ast.Compare(ops=ops):
+            signs = [{ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}[type(op)] for op in ops]
+            return "".join(f"{text} {sign} " for text, sign in zip(texts, signs, strict=False)) + str(texts[-1])
+    raise ValueError(ast.unparse(node))
+
+
 def traced_case(rng: np.random.Generator) -> Case:
     """The same grammar as a Python function of NumPy operations."""
     draw = Draw(rng, int(rng.choice([1, 2])))
@@ -299,7 +363,9 @@ def traced_case(rng: np.random.Generator) -> Case:
     ranges = list(draw.domain.values())
     domain = ranges[0] if len(ranges) == 1 else ranges
     construction = str(rng.choice(["auto", "grid", "spectral"]))
-    source = f"af.compile(lambda p: {code}, {domain!r}, {words}, construction={construction!r})"
+    single = python_text(ast.parse(text, mode="eval").body) if len(ranges) == 1 and rng.random() < 0.4 else None
+    function = f"lambda p: {code}" if single is None else f"np.vectorize(lambda x: {single})"
+    source = f"af.compile({function}, {domain!r}, {words}, construction={construction!r})"
     return Case("traced function", source, Formula(text, draw.names, floats=True), norm, dtype, construction)
 
 

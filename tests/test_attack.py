@@ -19,7 +19,7 @@ from attnfun.constructions import REGISTRY
 from attnfun.formula.functions import OPERATIONS
 from balls import BallNetwork, Formula, ball, exact, in_floats, precision
 from cases import CASES
-from grammar import Case, Draw, operations, piecewise_case, random_case
+from grammar import SPECIAL, Case, Draw, operations, piecewise_case, random_case
 from soak import Journal, run, second_opinion
 
 LINE = {"x": (-1, 1)}
@@ -65,10 +65,10 @@ def test_numbers_of_a_python_function_are_floats():
 @np.errstate(invalid="ignore")  # a branch that is not taken may be undefined
 def test_truth_agrees_with_values_in_floats():
     met: Counter[str] = Counter()
-    for seed in range(220):
+    for seed in range(220 + len(SPECIAL)):
         rng = np.random.default_rng(seed)
         draw = Draw(rng, 1 + seed % 3)
-        text = draw.target()[1]
+        text = draw.target()[1] if seed < 220 else SPECIAL[seed - 220].format(draw.leaf(plain=True))
         low, high = (np.array(end) for end in zip(*draw.domain.values(), strict=True))
         rows = rng.uniform(low, high, (3, len(low)))
         try:

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import attnfun as af
+from attack import inputs_of
 from attnfun.arithmetic.formats import FORMATS, round_to
 from attnfun.network import Affine, Network, Softmax
 from attnfun.network.reference import run as reference
@@ -32,22 +33,36 @@ from test_network import random_attention
 Run = Callable[[Network, np.ndarray], np.ndarray]
 
 
+def apart(network: Network, X: np.ndarray) -> tuple[list[np.ndarray], list[tuple[int, ...]]]:
+    """The sequences, or the two inputs of a network that has two, and their shapes."""
+    if not network.keyed:
+        return [X], [network.shape_in]
+    first = network.width_in - len(network.attention[0].keyed)
+    parts = [X[:, 0, :first], X[:, 0, first:]]
+    return parts, [part.shape[1:] for part in parts]
+
+
 def run_torch(network: Network, X: np.ndarray) -> np.ndarray:
-    module = to_torch(network, network.shape_in, network.shape_out)
+    given, (shape, *second) = apart(network, X)
+    module = to_torch(network, shape, network.shape_out, *second)
     with torch.no_grad():
-        return module(torch.tensor(X, dtype=getattr(torch, network.dtype))).double().numpy()
+        return module(*(torch.tensor(part, dtype=getattr(torch, network.dtype)) for part in given)).double().numpy()
 
 
 def run_jax(network: Network, X: np.ndarray) -> np.ndarray:
+    given, (shape, *second) = apart(network, X)
     with jax.enable_x64(network.dtype == "float64"):
-        apply, weights = to_jax(network, network.shape_in, network.shape_out)
-        return np.asarray(jax.jit(apply)(weights, X))
+        apply, weights = to_jax(network, shape, network.shape_out, *second)
+        return np.asarray(jax.jit(apply)(weights, *given))
 
 
 def run_onnx(network: Network, X: np.ndarray, attention: str = "decomposed") -> np.ndarray:
-    model = onnx_backend.to_onnx(network, network.shape_in, network.shape_out, {}, attention)
+    given, (shape, *second) = apart(network, X)
+    names = ("points", "second")[: len(given)]
+    model = onnx_backend.to_onnx(network, shape, network.shape_out, {}, attention, *second, names=names)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return session.run(["values"], {"points": X.astype(network.dtype)})[0]
+    feed = {name: part.astype(network.dtype) for name, part in zip(names, given, strict=True)}
+    return session.run(["values"], feed)[0]
 
 
 def run_kernels(network: Network, X: np.ndarray) -> np.ndarray:
@@ -145,9 +160,9 @@ def test_the_torch_module_is_stock_and_trainable(compiled, case):
     assert all(kind in allowed or issubclass(kind, torch.nn.Linear) for kind in inner)
     assert any(isinstance(part, torch.nn.MultiheadAttention) for part in module.modules())
     rows = net.domain.sample(5, np.random.default_rng(0))
-    points = torch.tensor(net.domain.unflatten(rows), requires_grad=True)
-    module(points).sum().backward()
-    assert points.grad is not None
+    given = [torch.tensor(points, requires_grad=True) for points in inputs_of(net, rows).values()]
+    module(*given).sum().backward()
+    assert all(points.grad is not None for points in given)
     assert all(parameter.requires_grad for parameter in module.parameters())
     state = module.state_dict()
     assert all(tensor.dtype == torch.float64 for tensor in state.values())

@@ -19,6 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import attnfun as af
+from attnfun.look.lab.gallery import GALLERY
 from test_report import NASTY, hostile
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -84,7 +85,7 @@ def drawn(page: Page, name: str, what: str = "y") -> list[float]:
 
 
 def fits_a_phone(page: Page) -> bool:
-    page.set_viewport_size(PHONE)  # pictures follow a little later
+    page.set_viewport_size(PHONE)  # type: ignore[arg-type] - pictures follow a little later
     return eventually(page, lambda: page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"])
 
 
@@ -123,7 +124,7 @@ def test_a_report_runs_the_network_and_follows_its_controls(visit, tmp_path):
     first = drawn(page, "values", "z")
     page.get_by_label("Output").select_option("1")
     assert drawn(page, "values", "z") != first
-    assert page.get_by_role("img", name="Error of the network under its bound").is_visible()
+    assert page.get_by_role("img", name="Error, bound").is_visible()
     with page.expect_download() as download:
         page.get_by_role("link", name="reproduce.py").click()
     assert "af.load" in Path(download.value.path()).read_text()
@@ -188,6 +189,19 @@ def test_text_of_a_report_can_be_read_in_light_dark_and_on_a_phone(visit, tmp_pa
         assert max(box[2] for box in boxes) <= width
 
 
+def test_a_plane_of_a_report_has_equal_axes_and_labels_that_do_not_touch(visit, tmp_path):
+    page = visit(report_of(af.compile("x*y", {"x": (-1, 1), "y": (-1, 3)}, 0.1), tmp_path))
+    for width in (1100, PHONE["width"]):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(300)
+        for name in ("target", "values", "error"):
+            ((left, top, right, bottom),) = page.evaluate(PLACES, f"#{name} image")
+            assert (right - left) / (bottom - top) == pytest.approx(0.5, rel=0.02)
+            labels = page.evaluate(PLACES, f"#{name} .xtick text, #{name} .ytick text, #{name} .ctick, #{name} .xtitle")
+            assert len(labels) > 6
+            assert overlapping(labels) == []
+
+
 def open_lab(visit: Open, address: str) -> Page:
     """The page, when it is there."""
     for _ in range(PATIENCE // 100):
@@ -205,12 +219,65 @@ def plotted(page: Page, place: str, trace: int = 0) -> list[float]:
     return picture.evaluate(f"element => Array.from(element.data[{trace}].y)") if picture.count() else []
 
 
+WORDS = """() => Array.from(document.querySelectorAll(".gradio-container *")).filter(element => {
+  const box = element.getBoundingClientRect(), own = Array.from(element.childNodes).some(
+    node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+  const seen = box.width > 2 && box.height > 2 && getComputedStyle(element).visibility === "visible";
+  return seen && (own || element.value);
+}).map(element => {
+  const style = getComputedStyle(element), ink = element instanceof SVGElement ? style.fill : style.color;
+  for (let around = element; around; around = around.parentElement) {
+    const paper = getComputedStyle(around).backgroundColor;
+    if (!/, 0(\\.\\d+)?\\)$/.test(paper)) return [ink, paper, element.textContent.trim() || element.value];
+  }
+  return [ink, "rgb(255, 255, 255)", element.textContent.trim()];
+})"""
+"""Every word that is seen in the lab: its colour, the colour behind it, and what it says."""
+ROWS = ".form:not(:has(#summary)), #said, #values, #error, #picture, .file-preview, #summary"
+"""Parts of the lab's first tab."""
+
+
+def readable_in_light_dark_and_on_a_phone(page: Page) -> None:
+    """Text stands out from the page, and parts of the lab neither overlap nor leave the window."""
+    papers = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_timeout(500)
+        papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        words = page.evaluate(WORDS)
+        assert len(words) > 40
+        assert [each for each in words if contrast(*each[:2]) < 4.5] == []
+    assert len(papers) == 2
+    for width in (1100, PHONE["width"]):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(500)
+        boxes = page.evaluate(PLACES, ROWS)
+        assert len(boxes) >= 7
+        assert overlapping(boxes) == []
+        assert max(box[2] for box in boxes) <= width
+        for plot in ("values", "error"):
+            assert overlapping(page.evaluate(PLACES, f"#{plot} .xtick text, #{plot} .legend .traces")) == []
+    page.set_viewport_size({"width": 1100, "height": 900})
+
+
+def overlapping(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:
+    """Pairs of boxes (left, top, right, bottom) that share more than an edge."""
+    pairs = [(a, b) for k, a in enumerate(boxes) for b in boxes[k + 1 :]]
+    return [(a, b) for a, b in pairs if min(a[2], b[2]) - max(a[0], b[0]) > 1 < min(a[3], b[3]) - max(a[1], b[1])]
+
+
 def test_the_lab_compiles_refuses_and_follows_its_sliders(visit, lab):
     page = open_lab(visit, lab)
     button, said = page.get_by_role("button", name="Compile"), page.locator("#said")
     button.wait_for()
     for label in ("Gallery", "Formula", "Domain", "Tolerance eps", "Norm", "Arithmetic", "Construction"):
         assert page.get_by_label(label).first.is_visible()
+    assert eventually(page, lambda: len(plotted(page, "error")) > 100)  # an example is worked out
+    gallery = page.get_by_label("Gallery").first
+    assert gallery.input_value() == GALLERY[0].name
+    readable_in_light_dark_and_on_a_phone(page)
+    page.get_by_label("Formula").press("Space")
+    assert eventually(page, lambda: gallery.input_value() == "")  # it is no example any more
     page.get_by_label("Formula").fill("<img src=x onerror=alert(1)>")
     button.click()
     said.get_by_role("alert").wait_for()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from math import atan, cos, erf, exp, log, pi, sqrt
+from math import atan, cos, erf, exp, log, pi, sin, sqrt
 
 import numpy as np
 import pytest
@@ -396,6 +396,8 @@ def test_an_antiderivative_is_enclosed():
         (lambda f, g: f.maximum(0.25), lambda f, g: np.maximum(f, 0.25)),
         (lambda f, g: np.minimum(f, g - 2.5), lambda f, g: np.minimum(f, g - 2.5)),
         (lambda f, g: np.log(g), lambda f, g: np.log(g)),
+        (lambda f, g: np.maximum(f, g), lambda f, g: g),  # f < 1.01 < 2.5 < g: the larger one is known
+        (lambda f, g: np.minimum(f, g), lambda f, g: f),
         (lambda f, g: np.float64(1) - f, lambda f, g: 1 - f),
         (lambda f, g: np.float64(2) * f, lambda f, g: 2 * f),
     ],
@@ -418,7 +420,25 @@ def test_divisors_that_may_be_zero_are_refused():
         np.floor_divide(net("sin(3*x)"), 1.0)
 
 
+def test_answers_about_networks_made_of_networks_are_worth_what_their_certificates_are():
+    made = net("sin(3*x)") * 2 - 0.5
+    for enclosure in (made.integrate().target, made.max().target, made.min().network):
+        assert enclosure.status is af.types.Status.PROVED
+    assert 2 * sin(1.5) - 0.5 <= made.max().target.hi
+    assert -1.0 in made.integrate().target
+
+
+def test_pythons_own_maximum_is_told_what_to_write():
+    for ask in (max, min):
+        with pytest.raises(af.errors.InputError, match=r"no order.*np\.maximum"):
+            ask(net("sin(3*x)"), net("2 + cos(x)"))
+
+
 def test_calls_by_name():
+    one = net("sin(3*x)")
+    assert one(x=0.5) == one({"x": 0.5}) == one(0.5)
+    assert np.shape(one(x=0.5)) == ()
+    assert np.shape(one(x=[0.5])) == (1,)
     made = af.compile("x - 2*y", {"x": (0, 1), "y": (0, 1)}, 0.1)
     assert made(x=0.5, y=0.25) == made([0.5, 0.25]) == made({"y": 0.25, "x": 0.5})
     assert np.array_equal(made(y=0.5, x=[0.1, 0.2]), made([[0.1, 0.5], [0.2, 0.5]]))

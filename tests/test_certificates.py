@@ -181,8 +181,8 @@ def test_a_box_is_not_given_up_for_its_rounding():
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, options={"tokens": 30}, dtype="float32", construction="spectral")
     problem = Problem(net.certificate.claim.target, net.network)
     small = replace(problem.root(), lo=np.array([[0.2]]), hi=np.array([[0.21]]))
-    goal = 1.5 * float(prover.bounded(small, problem, 0.0).bound[0])
-    assert prover.bounded(small, problem, goal).bound[0] <= goal
+    goal = 1.5 * float(prover.enclosed(small, problem, 0.0).bound[0])
+    assert prover.enclosed(small, problem, goal).bound[0] <= goal
 
 
 def test_a_time_limit_holds_within_a_round(monkeypatch, compiled):

@@ -281,3 +281,25 @@ def test_rectifiers_are_as_sharp_in_float32_as_they_must_be():
 def test_the_argument_of_a_unit_may_be_a_constant():
     net = af.compile("exp(-max(sinc(8*x), 0.25, (x/0.36)**0)**2)", {"x": (-0.36, 0.36)}, 0.08, construction="circuit")
     assert net.certificate.proved
+
+
+@pytest.mark.parametrize(
+    ("text", "high"),
+    [
+        ("1/((1+(2*x)**20)*(1+(2*y)**20))", 1.0),
+        ("sqrt(exp(9*x)*(1+y**2)**9)", 1.0),
+        ("y/(exp(20*x)*(1+y**8)*(2+x))", 3.0),
+    ],
+)
+def test_quotients_of_products_that_span_many_orders_of_magnitude_are_taken_factor_by_factor(text, high):
+    domain = {"x": (-1.0, 1.0), "y": (-1.0, high)}
+    net = af.compile(text, domain, 1e-6, relative=True, construction="circuit")
+    rows = np.random.default_rng(0).uniform(*np.array(list(domain.values())).T, (500, 2))
+    true = Expression(text, as_box(domain)).values(rows)[:, 0]
+    assert net.certificate.proved
+    assert np.abs(net(rows).ravel() - true).max() <= net.certificate.bound
+
+
+def test_a_root_of_a_wide_sum_is_one_unit():
+    net = af.compile("sqrt(0.5e-9 + x**2 + 4*y**2)", {"x": (0, 1), "y": (0, 1)}, 1e-3, construction="circuit")
+    assert net.certificate.proved

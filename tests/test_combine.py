@@ -286,7 +286,7 @@ def test_a_whole_network_may_be_proved_to_be_better_than_its_parts_say():
     f = line("sin(3*x)")
     nothing = f - f.restrict(LINE)
     assert nothing.certificate.bound > f.certificate.bound
-    assert nothing.tighten(readings(300)).certificate.bound < f.certificate.bound
+    assert nothing.tighten(readings(3000)).certificate.bound < f.certificate.bound
 
 
 # files, proofs again, refusals

@@ -10,7 +10,7 @@ import pytest
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.formats import FORMATS
-from attnfun.proofs.heads import NEGLIGIBLE, Bank, _Keys, _without
+from attnfun.proofs.heads import NEGLIGIBLE, EnclosedBank, _Keys, _without
 from attnfun.proofs.rules.boxes import Problem
 
 
@@ -36,7 +36,7 @@ def test_a_sharp_rectifier_is_rounded_relative_to_its_own_error(dtype):
     """A data token with nearly all the weight has a value that varies over the box, and is near the average."""
     net = af.compile("max(x, 0)", {"x": (-8, 8)}, {"float64": 1e-8, "float32": 1e-4}[dtype], dtype=dtype)
     unit = {"float64": 2.0**-53, "float32": 2.0**-24}[dtype]
-    problem = Problem(net.certificate.claim.target, net.network)
+    problem = Problem(net.certificate.claim.imitated, net.network)
     rows = Interval(np.array([[1.0]]), np.array([[2.0]]))
     *_, errors = problem.network_on(rows, problem.encloser.start())
     assert errors[0, 1] < 2000 * unit  # the gain of the scores, 2^25 or more, is not in it
@@ -73,6 +73,11 @@ def average_of(scores: np.ndarray, values: np.ndarray) -> float:
     return float(weights @ values / weights.sum())
 
 
+def bank_of(values: np.ndarray) -> EnclosedBank:
+    zero = np.zeros((len(values), 1))
+    return EnclosedBank(zero, zero, zero, values[:, None], zero, zero, NEGLIGIBLE)
+
+
 @pytest.mark.parametrize("largest", [1e-6, 0.1, 3.0, 60.0, 3000.0])
 def test_scores_that_are_far_off_move_an_average_no_further_than_stated(largest):
     """Light tokens whose scores are off by more than they are behind, leaders that are off themselves, and ties."""
@@ -81,7 +86,7 @@ def test_scores_that_are_far_off_move_an_average_no_further_than_stated(largest)
         count = int(rng.integers(2, 5))
         scores = -rng.exponential([0.5, 20.0, 80.0, 5000.0][trial % 4], count)
         off, values = largest * rng.random(count) ** 3, rng.normal(size=count)
-        bank = Bank(*np.zeros((3, count, 1)), values[:, None], *np.zeros((2, count, 1)), NEGLIGIBLE)
+        bank = bank_of(values)
         tails = np.zeros((1, 1, 2))
         _, error = keys_of(scores, off, values).average(tails, bank, FORMATS["float64"])
         for signs in np.ndindex(*(2,) * count):
@@ -91,6 +96,6 @@ def test_scores_that_are_far_off_move_an_average_no_further_than_stated(largest)
 
 def test_a_leader_that_is_far_off_is_as_good_as_one_that_is_not():
     scores, off, values = np.array([0.0, -1e9]), np.array([5e3, 5e3]), np.array([1.0, -1.0])
-    bank = Bank(*np.zeros((3, 2, 1)), values[:, None], *np.zeros((2, 2, 1)), NEGLIGIBLE)
+    bank = bank_of(values)
     *_, error = keys_of(scores, off, values).average(np.zeros((1, 1, 2)), bank, FORMATS["float64"])
     assert error.sum() < 1e-14

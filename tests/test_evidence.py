@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from attnfun.errors import InputError
-from contests import peers
+from contests import peers, sollya
 from contests.evidence import contest, problem, verdict
 from contests.evidence.contestants import CONTESTANTS, OURS, Contestant, Offer
 from contests.evidence.experiment import Evidence, Totals
@@ -146,3 +147,17 @@ def test_the_table_in_the_docs_is_the_one_of_the_results():
     page = (ROOT / "docs" / "evidence.md").read_text()
     assert verdict.block(found) in page, "run: python benchmarks/evidence.py --table"
     assert verdict.placed(page, verdict.block(found)) == page
+
+
+@pytest.mark.skipif(shutil.which("sollya") is None, reason="the program sollya is not installed")
+def test_sollya_proves_polynomials_and_errors_stay_under_its_bounds():
+    one = Problem("exp", "exp(-x)", {"x": (0.0, 2.0)})
+    found = sollya.polynomial(one.formula, ("x", 0.0, 2.0), one.scale, 1e-6, 20)
+    assert found is not None
+    assert 0.9 * found.least <= one.attacked(found.fit) <= found.bound <= 1e-6
+
+
+def test_formulas_that_sollya_does_not_read_are_refused():
+    for formula in ("max(x, 0)", "where(x < 0, 1, 2)", "sinc(x)"):
+        with pytest.raises(InputError, match="Sollya takes formulas"):
+            sollya.written(formula, "x")

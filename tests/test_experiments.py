@@ -69,7 +69,7 @@ def test_a_curve_of_bounds_never_rises_and_the_paper_s_bound_is_drawn():
 
     rows = [rates.Row(size, 9.0 / size, 1.0, bound, 0.1) for size, bound in ((1, 3.0), (2, None), (3, 4.0), (4, 2.0))]
     assert [row.proved for row in rates.falling(rows)] == [3.0, None, None, 2.0]
-    study = rates.Study("line", "x", "x", {"x": (0, 1)}, (1, 2, 3, 4), -1.0, ("grid",))
+    study = rates.RateStudy("line", "x", "x", {"x": (0, 1)}, (1, 2, 3, 4), -1.0, ("grid",))
     curves = {curve.label: list(curve.y) for curve in rates.panel(study, {"grid": rows}).curves}
     assert curves["paper's bound"] == [row.paper for row in rows]
 
@@ -109,16 +109,51 @@ def test_experiments_that_train_say_what_is_missing(monkeypatch):
 def test_training_learns_what_it_is_shown_and_leaves_threads_alone():
     import torch
 
-    from attnfun.experiments.training import OneLayer, TwoLayers, fitted, trained_head
+    from attnfun.experiments.training import OneLayer, PointsLayer, TwoLayers, fitted, trained_head
 
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (120, 3, 2))
     before = torch.get_num_threads()
-    for make, Y in ((lambda: OneLayer(3, 2, 4, 1), X.sum(axis=2)), (lambda: TwoLayers(3, 2, 2), X[:, ::-1].copy())):
-        assert fitted(make, X, Y, 100, 20) < 0.7 * Y.var()
+    assert fitted(lambda: OneLayer(3, 2, 4, 1), X, X.sum(axis=2), 100, 20) < 0.5
+    sums = np.zeros((*X.shape[:2], 8))
+    sums[..., 0] = X.sum(axis=2)
+    assert fitted(lambda: PointsLayer(3, 2, 5, 1, 8), X, sums, 100, 40) < 0.8 * sums.var()
+    means = np.repeat(X.mean(axis=1, keepdims=True), 3, axis=1)
+    assert fitted(lambda: TwoLayers(3, 2, 4, 2), X, means, 100, 40) < 0.5 * means.var()
+    assert fitted(lambda: TwoLayers(3, 2, 4, 2), X, means, 100, 1, seed=1) != fitted(
+        lambda: TwoLayers(3, 2, 4, 2), X, means, 100, 1, seed=2
+    )
     checks = np.linspace(-1, 1, 101)
     assert trained_head(np.tanh, 2, checks) < 1e-3
     assert torch.get_num_threads() == before
+
+
+def test_the_authors_layers_have_p_tokens_in_all_of_which_n_are_the_data():
+    import torch
+
+    from attnfun.experiments.training import HeldPoints, SharedTokens
+
+    X = torch.randn(7, 3, 2)
+    tokens = SharedTokens(3, 2, 8, 6)
+    made = tokens(X)
+    assert made.shape == (7, 8, 6)
+    assert torch.allclose(made[:, :3], tokens.project(X))  # diagonals begin with ones
+    assert (made[:, 3:] == torch.linspace(-1, 1, 5)[:, None]).all()
+    held = HeldPoints(6, torch.linspace(-1, 1, 8), 25.0)
+    assert torch.allclose(held.weights(made).sum(dim=2), torch.ones(7, 8))
+    assert held(made).shape == (7, 8, 6)
+
+
+def test_heat_maps_and_bands_are_drawn():
+    from attnfun.experiments.base import Curve, HeatMap, Panel, Picture
+
+    band = Curve("band", [1.0, 2.0, 3.0], [1.0, None, 2.0], spread=[0.1, None, 0.2])
+    shades = HeatMap("shades", "query", "key", np.eye(3))
+    figure = draw(Picture("both", "Both", (Panel("one", "x", "y", (band,)), shades)))
+    curve, shaded = figure.axes
+    assert len(curve.collections) == 1
+    assert (shaded.images[0].get_array() == np.eye(3)).all()
+    assert draw(Picture("alone", "Alone", (shades,))).legends == []
 
 
 def test_training_goes_on_from_where_it_says():

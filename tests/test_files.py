@@ -35,7 +35,7 @@ def sine(p):
 def stepwise(p):
     """A black box."""
     p = np.asarray(p)
-    return np.array([max(a, 0.0) for a in p.ravel()]).reshape(p.shape)
+    return np.array([max(float(a), 0.0) for a in p.ravel()]).reshape(p.shape)
 
 
 @cache

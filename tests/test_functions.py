@@ -9,7 +9,7 @@ import pytest
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.arithmetic.jets import variables
-from attnfun.formula.functions import FUNCTIONS, OPERATIONS, TABLE
+from attnfun.formula.functions import BY_FLINT, FUNCTIONS, OPERATIONS, TABLE
 from attnfun.formula.parser import parse
 from attnfun.formula.program import Program
 from attnfun.judge.formula import values_at
@@ -19,28 +19,40 @@ from balls import Formula, exact, precision
 NAMES = ("x", "y", "z")
 DEGREE = 6
 SMOOTH = [function for function in TABLE if function.name in JUDGED]
-CALLS = {f.name: f"{f.name}({', '.join(NAMES[: f.arity])})" for f in TABLE if f.name != "where"}
+CALLS = {
+    f.name: f"{f.name}({', '.join([*['1'] * f.numbers, *NAMES[: f.arity - f.numbers]])})"
+    for f in TABLE
+    if f.name != "where"
+}
+
+
+def variables_of(name: str) -> tuple[str, ...]:
+    return NAMES[: FUNCTIONS[name].arity - FUNCTIONS[name].numbers]
 
 
 def program_of(name: str) -> Program:
-    return parse(CALLS[name], NAMES[: FUNCTIONS[name].arity])
+    return parse(CALLS[name], variables_of(name))
 
 
 def points_for(name: str, count: int = 30) -> np.ndarray:
-    """Points of all sizes inside the natural domain, edges, zeros and signed zeros included, (P, arity)."""
+    """Points of all sizes inside the natural domain, edges, zeros and signed zeros included, (P, D)."""
     function, rng = FUNCTIONS[name], np.random.default_rng(len(name))
-    sizes = 10.0 ** rng.uniform(-8, 2.8, (count, function.arity)) * rng.choice([-1, 1], (count, function.arity))
+    shape = count, len(variables_of(name))
+    sizes = 10.0 ** rng.uniform(-8, 2.8, shape) * rng.choice([-1, 1], shape)
     rows = np.concatenate(
         [sizes, rng.uniform(-2, 2, sizes.shape), rng.choice([-1.0, -0.0, 0.0, 0.5, 1.0], sizes.shape)]
     )
-    rows[:, 0] = np.clip(rows[:, 0], *function.natural)
+    low, high = function.natural
+    if name in BY_FLINT and np.isfinite(low) and np.isinf(high):
+        rows[:, 0] = low + np.abs(rows[:, 0])  # the end itself is a pole
+    rows[:, 0] = np.clip(rows[:, 0], low, high)
     return rows
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_enclosures_of_points_hold_the_true_value_and_that_in_floats(name):
     program, rows = program_of(name), points_for(name)
-    truth, enclosed = Formula(CALLS[name], list(NAMES[: FUNCTIONS[name].arity])), program.enclose(Interval(rows))
+    truth, enclosed = Formula(CALLS[name], list(variables_of(name))), program.enclose(Interval(rows))
     floats, checked = program.values(rows), 0
     for row, low, high, value in zip(rows, enclosed.lo[:, 0], enclosed.hi[:, 0], floats[:, 0], strict=True):
         with precision(256):
@@ -49,8 +61,9 @@ def test_enclosures_of_points_hold_the_true_value_and_that_in_floats(name):
                 checked += 1
                 assert not true < flint.arb(low)
                 assert not true > flint.arb(high)
-        assert not np.isfinite(value) or low <= value <= high
-    assert checked > 25
+        if name not in BY_FLINT:  # SciPy's values of the others are not relied on
+            assert not np.isfinite(value) or low <= value <= high
+    assert checked > (10 if name in BY_FLINT else 25)  # many points are poles
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -63,8 +76,12 @@ def test_enclosures_of_boxes_hold_values_inside(name):
     for share in (0.0, 0.3, 0.5, 0.99, 1.0):
         values = program.values(np.clip(low + share * (high - low), low, high))
         sure = np.isfinite(values) & np.broadcast_to(enclosed.defined, values.shape)
-        assert ((enclosed.lo <= values) & (values <= enclosed.hi) | ~sure).all()
-        assert np.isfinite(values[np.broadcast_to(enclosed.defined, values.shape)]).all()
+        room = 1e-11 * (1 + np.abs(np.where(sure, values, 0.0))) if name in BY_FLINT else 0.0
+        assert ((enclosed.lo <= values + room) & (values - room <= enclosed.hi) | ~sure).all()
+        known = (
+            np.isfinite(enclosed.lo) & np.isfinite(enclosed.hi) if name in BY_FLINT else True
+        )  # gamma(600) overflows
+        assert np.isfinite(values[np.broadcast_to(enclosed.defined, values.shape) & known]).all()
 
 
 @pytest.mark.parametrize("function", SMOOTH, ids=lambda function: function.name)
@@ -86,7 +103,7 @@ def test_series_hold_those_of_the_judge_at_points_and_on_boxes(function):
 @pytest.mark.parametrize("name", CALLS)
 def test_the_judge_encloses_the_same_values(name):
     rows, program = points_for(name, 12), program_of(name)
-    low, high = values_at(CALLS[name], NAMES[: FUNCTIONS[name].arity], rows)
+    low, high = values_at(CALLS[name], variables_of(name), rows)
     main = program.enclose(Interval(rows))
     both = np.isfinite(low) & np.isfinite(high) & np.broadcast_to(main.defined, low.shape)
     assert both.sum() > 10

@@ -64,7 +64,7 @@ def test_series_bounds_hold_across_a_kink(text, construction):
     for low, high in [(0.096, 0.11), (0.05, 0.2), (0.08, 0.102)]:
         box = Interval([[low]], [[high]])
         _, focus = encloser(box.reshape(1, *network.shape_in), encloser.start())
-        bound = TaylorBounds(target, network, encloser.banks)(box, focus)
+        bound = TaylorBounds(target, network, encloser.banks)(box, focus).bound
         points = np.linspace(low, high, 501)[:, None]
         error = np.abs(run(network, points[:, None]).reshape(-1, 1) - target.values(points))
         assert error.max() <= bound[0]
@@ -92,7 +92,7 @@ def test_series_bounds_cover_a_tail_far_from_the_data_token(monkeypatch):
     encloser, box = Encloser(network), Interval([[-0.1]], [[0.1]])
     _, focus = encloser(box.reshape(1, 1, 1), encloser.start())
     assert focus[0].active.lengths.tolist() == [1]
-    bound = TaylorBounds(target, network, encloser.banks)(box, focus)
+    bound = TaylorBounds(target, network, encloser.banks)(box, focus).bound
     error = abs(run(network, np.zeros((1, 1, 1))).item() - 0.5)
     assert 0.05 < error <= bound[0]
 

@@ -323,11 +323,28 @@ def test_networks_hold_their_values(seed, order, width, dtype):
                 assert not representable or not abs(value - number) > output.error
 
 
+@pytest.mark.parametrize("slope", [10.0, 1e3, 1e6, 1e9])
+def test_a_steep_head_is_never_less_known_than_by_its_range(slope):
+    """The series of `e^s` leaves as much as `e^{10^8}`, a finite number that nobody needs."""
+    first, second, none = np.eye(2)[None, :, :1], np.eye(2)[None, :, 1:], np.zeros((1, 1))
+    right, left = np.array([[[1.0, 0.0]], [[0.0, 0.0]]]), np.eye(2)[:, :, None]
+    tokens = files.Affine(right, np.array([[0.0, 1.0], [0.0, 0.0]]), left)  # (x, 1) and (0, 0)
+    rectifier = files.Attention(
+        slope * first, none, second, none, first, none, np.ones((1, 1, 1)), np.zeros(1), np.zeros((0, 2)), True, False
+    )
+    with precision():
+        variables = Box(np.array([-0.1]), np.array([0.2])).variables(space(1, 6))
+        evaluator = Evaluator(files.Network((tokens, rectifier), 1, 1, "float64"))
+        (output, _), _ = evaluator([Feature(variables[0], ZERO)], {})
+    assert output.model.rest <= output.model.range.high - output.model.range.low
+
+
 # ---------------------------------------------------------------- formulas
 
 
 def test_both_readers_know_the_same_functions():
-    assert {*FUNCTIONS, *formula.ARGUMENTS, "ln"} == set(MAIN_FUNCTIONS)
+    formula.read("besselj(1, x) + besselk(1/2, x)", ("x",))  # reading adds nothing to the table
+    assert {*FUNCTIONS, *formula.ARGUMENTS, *formula.OTHER_NAMES} == set(MAIN_FUNCTIONS)
     assert formula.ARGUMENTS == {name: MAIN_FUNCTIONS[name].arity for name in formula.ARGUMENTS}  # noqa: SIM300
     assert all(MAIN_FUNCTIONS[name].arity == 1 for name in FUNCTIONS)
 

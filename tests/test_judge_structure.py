@@ -16,6 +16,7 @@ from attnfun.judge.covers import Box
 from attnfun.judge.errors import NotCovered
 from attnfun.judge.files import Affine, Attention, Claim, Floats, Network
 from attnfun.judge.forms import Form, Unknowns
+from attnfun.judge.planes import line_near
 from attnfun.judge.ranges import ONE, ZERO, Range, precision
 from attnfun.judge.structure import Follower, bound_by_structure
 from attnfun.judge.targets import planes_of, stages_of
@@ -36,6 +37,11 @@ COVERED = {
     "tangent planes": ("max-affine", "planes", lambda x: x[:, :1] ** 2 + np.exp(x[:, 1:])),
     "two sets of planes": ("max-affine", "planes", lambda x: np.sin(3 * x)),
     "interpolated": ("truncated-linear", "one feature", None),
+    "sequence by two layers": (
+        "two-layer",
+        "rectifiers",
+        lambda x: np.stack([x[:, 1], x[:, 0] + x[:, 1], x[:, 0], x[:, 0] * x[:, 1]], axis=1),
+    ),
 }
 """Cases that are proved by covers of less than the whole: construction, rule, and the target where it is a formula."""
 
@@ -264,6 +270,23 @@ def test_planes_are_read_from_the_weights_alone(saved):
     assert coarse.boxes > 1
     with pytest.raises(Unreadable):
         judge(replace(claim, proof=replace(claim.proof, data={})))
+
+
+def test_lines_near_maxima_hold_wherever_planes_cross():
+    """`max_j p_j` lies within what is left of the affine function that stands for it, on any box."""
+    rng = np.random.default_rng(4)
+    points = rng.uniform(-1, 1, (500, 2))
+    points[:4] = [[-1, -1], [-1, 1], [1, -1], [1, 1]]
+    for count in (1, 2, 2, 2, 2, 3, 5):
+        rough = rng.normal(size=(count, 3)) * 10.0 ** rng.uniform(-3, 3)
+        rough[0] = rng.choice([0.0, 1.0], size=3)
+        with precision():
+            slopes, left = line_near([[arb(a) for a in plane] for plane in rough.tolist()])
+        line = points @ [float(a) for a in slopes[1:]] + float(slopes[0])
+        apart = (points @ rough[:, 1:].T + rough[:, 0]).max(axis=1) - line
+        slack = 1e-9 * np.abs(rough).max()
+        assert float(left.low) - slack <= apart.min()
+        assert apart.max() <= float(left.high) + slack
 
 
 def test_one_feature_needs_tokens_that_are_alike(saved):

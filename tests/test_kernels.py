@@ -13,6 +13,7 @@ import torch
 from scipy.special import logsumexp
 
 import attnfun as af
+from attack import inputs_of
 from attnfun.arithmetic.formats import DTYPES, round_to
 from attnfun.network import Affine, Attention, FactoredAttention, Network, reference, storage
 from attnfun.network.network import rounded
@@ -21,8 +22,8 @@ from attnfun.runtime.backends.onnx import to_onnx
 from attnfun.runtime.backends.torch import to_torch
 from attnfun.runtime.kernels import Evaluator, gradient
 from attnfun.runtime.kernels import axes as axes_module
-from attnfun.runtime.kernels.axes import FLUSHED, Axis
-from attnfun.runtime.kernels.banks import Listed, Product, Stream, Tokens
+from attnfun.runtime.kernels.axes import FLUSHED, SortedAxis
+from attnfun.runtime.kernels.banks import HeadMemory, Listed, ProductBank, Stream
 from attnfun.runtime.kernels.exponential import exponential
 from attnfun.runtime.kernels.recognition import recognised
 from cases import CASES
@@ -45,9 +46,9 @@ def test_the_exponential_is_as_accurate_as_its_docstring_says():
 def test_the_exponential_does_not_depend_on_what_is_compiled_first(tmp_path):
     """A function without its own `fastmath` inherits that of the first caller, and sums in any order would undo it."""
     code = (
-        "import numpy as np; from attnfun.runtime.kernels.banks import Stream, Tokens;"
+        "import numpy as np; from attnfun.runtime.kernels.banks import HeadMemory, Stream;"
         "slopes, ones = np.array([[-1.0], [0.0], [1.0]]), np.ones((3, 1));"
-        "print(float(Stream.of(Tokens(slopes, np.zeros(3), ones))(np.array([[0.4]])).mass[0]))"
+        "print(float(Stream.of(HeadMemory(slopes, np.zeros(3), ones))(np.array([[0.4]])).mass[0]))"
     )
     fresh = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=fresh, capture_output=True, text=True, check=True)
@@ -72,7 +73,7 @@ LINES = {
 def test_windows_drop_no_more_than_they_say(name, tail, pairs, monkeypatch):
     slopes, offsets = LINES[name]
     monkeypatch.setattr(axes_module, "MOST_PAIRS", pairs)
-    axis = Axis.of(slopes, offsets, tail)
+    axis = SortedAxis.of(slopes, offsets, tail)
     edges = np.concatenate([axis.breaks, np.nextafter(axis.breaks, np.inf), np.nextafter(axis.breaks, -np.inf)])
     middles = (axis.breaks[1:] + axis.breaks[:-1]) / 2
     queries = np.concatenate([edges, middles, [-1e9, -1.0, 0.0, 1.0, 1e9]])
@@ -98,27 +99,27 @@ def product_tokens(sizes, seed=0, outputs=2, sharpness=0.3):
     slopes, values = np.vstack([slopes, slopes[:3]]), np.vstack([values, values[:3]])
     offsets = np.concatenate([offsets, offsets[:3]])
     order = rng.permutation(len(offsets))
-    return Tokens(slopes[order], offsets[order], values[order])
+    return HeadMemory(slopes[order], offsets[order], values[order])
 
 
-def dense_average(tokens: Tokens, queries: np.ndarray) -> np.ndarray:
+def dense_average(tokens: HeadMemory, queries: np.ndarray) -> np.ndarray:
     scores = queries @ tokens.slopes.T + tokens.offsets
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     return weights @ tokens.values / weights.sum(axis=1, keepdims=True)
 
 
-def scattered(rank: int, sharpness: float) -> Tokens:
+def scattered(rank: int, sharpness: float) -> HeadMemory:
     rng = np.random.default_rng(rank)
     centres = rng.uniform(-1, 1, (600, rank))
-    return Tokens(sharpness * centres, -sharpness / 2 * (centres**2).sum(axis=1), rng.normal(size=(600, 1)))
+    return HeadMemory(sharpness * centres, -sharpness / 2 * (centres**2).sum(axis=1), rng.normal(size=(600, 1)))
 
 
 BANKS = {
-    "line": (product_tokens([60]), Product),
-    "plane": (product_tokens([30, 25]), Product),
-    "space": (product_tokens([20, 18, 24]), Product),
-    "four axes": (product_tokens([6, 5, 7, 4]), Product),
-    "long windows": (product_tokens([9, 200], sharpness=0.03), Product),
+    "line": (product_tokens([60]), ProductBank),
+    "plane": (product_tokens([30, 25]), ProductBank),
+    "space": (product_tokens([20, 18, 24]), ProductBank),
+    "four axes": (product_tokens([6, 5, 7, 4]), ProductBank),
+    "long windows": (product_tokens([9, 200], sharpness=0.03), ProductBank),
     "scattered in two": (scattered(2, 1000.0), Listed),
     "scattered in three": (scattered(3, 300.0), Listed),
 }
@@ -138,7 +139,7 @@ def test_banks_are_recognised_and_stay_within_their_room(name, room):
         assert bank.reached < len(tokens.offsets) / 2
     rng = np.random.default_rng(1)
     queries = np.vstack([rng.uniform(-1, 1, (500, rank)), rng.choice([-1.0, 1.0], (20, rank)), np.zeros((1, rank))])
-    if isinstance(bank, Product):  # edges of cells and their neighbours
+    if isinstance(bank, ProductBank):  # edges of cells and their neighbours
         edges = [np.clip(rng.choice(axis.breaks, 60), -1, 1) for axis in bank.axes]
         edges = np.stack(edges, axis=1)
         queries = np.vstack([queries, edges, np.nextafter(edges, 2), np.nextafter(edges, -2)])
@@ -163,7 +164,7 @@ def test_large_banks_hold_float32_numbers_if_there_is_room():
     scale = np.abs(tokens.values).max()
     for room, dtype in ((1e-5, np.float32), (0.1 * 2.0**-24 * scale, np.float64)):
         bank = recognised(tokens, room, np.full(3, -1.0), np.full(3, 1.0))
-        assert isinstance(bank, Product)
+        assert isinstance(bank, ProductBank)
         assert bank.values.dtype == dtype
         assert np.abs(bank(queries).mean - dense).max() <= room
 
@@ -202,10 +203,36 @@ def test_small_and_large_heads_of_several_layers(dtype):
     wanted = reference.run(network, X)
     for allowance in (0.0, 1e-3):
         run = Evaluator(network, box, allowance)
-        assert {type(bank) for bank in run.banks} == ({Stream, Product} if allowance else {Stream})
+        assert {type(bank) for bank in run.banks} == ({Stream, ProductBank} if allowance else {Stream})
         off = np.abs(run(X) - wanted).max()
         assert off <= allowance + (1e-9 if dtype == "float64" else 1e-4)
         assert np.array_equal(run(X[7:8])[0], run(X)[7])
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 1e4, 2.0**60])
+@pytest.mark.parametrize(
+    ("memory", "dtype"), [(0, "float64"), (1, "float64"), (1, "float32"), (3, "bfloat16"), (8, "float64")]
+)
+def test_a_token_that_sees_itself_and_a_few_of_memory_runs_as_a_program(memory, dtype, sharpness):
+    """Two layers of heads of two features and values, the second with a residual connection; from soft to hard."""
+    rng = np.random.default_rng(memory)
+
+    def layer(width: int, out: int, residual: bool) -> Attention:
+        shapes = (3, width, 2), (3, width, 2), (3, width, 2), (3, 2, out), (memory, width)
+        parts = [rng.normal(size=shape) / width for shape in shapes]
+        parts[0] *= sharpness
+        return Attention.of(*parts, output_bias=rng.normal(size=out), residual=residual, attends_data=True)
+
+    layers = layer(3, 4, False), layer(4, 4, True), Affine.tokenwise(rng.normal(size=(4, 2)), np.ones(2))
+    network = Network(tuple(rounded(each, dtype) for each in layers), 1, dtype)
+    run = Evaluator(network, af.Box([[-1.0] * 3], [[1.0] * 3]))
+    X = round_to(rng.uniform(-1, 1, (100, 1, 3)), dtype)
+    wanted = reference.run(network, X)
+    assert run.stages is not None
+    if sharpness < 1e9:  # scores are rounded, and a token wins or loses by what is left
+        assert np.abs(run(X) - wanted).max() <= (1e-10 if dtype == "float64" else 1e-5) * sharpness
+    assert np.isfinite(run(X)).all()
+    assert np.array_equal(run(X[7:8])[0], run(X)[7])
 
 
 @pytest.mark.parametrize("name", BANKS)
@@ -261,7 +288,7 @@ def test_the_order_of_memory_tokens_does_not_matter(compiled):
     shuffled = replace(layer, memory=layer.memory[order])
     layers = tuple(shuffled if isinstance(each, Attention) else each for each in net.network.layers)
     other = Evaluator(Network(layers, net.network.length), net.domain, net.certificate.allowance)
-    assert [type(bank) for bank in other.banks] == [Product]
+    assert [type(bank) for bank in other.banks] == [ProductBank]
     X = net.domain.sample(100, np.random.default_rng(0))[:, None]
     assert np.abs(other(X)[:, 0, 0] - net(X[:, 0])).max() <= net.certificate.allowance
 
@@ -285,7 +312,9 @@ def test_gradients_are_those_of_automatic_differentiation(case, compiled):
     assert found.shape == (5, *net.output_shape, *net.domain.shape)
     module = net.to_torch()
     for point, slopes in zip(points, found, strict=True):
-        wanted = torch.autograd.functional.jacobian(lambda x: module(x[None])[0], torch.tensor(point)).numpy()
+        wanted = torch.autograd.functional.jacobian(
+            lambda x: module(*inputs_of(net, x.reshape(1, -1)).values())[0], torch.tensor(point)
+        ).numpy()
         scale = max(1.0, float(np.abs(wanted).max()))
         # windows leave out a share of the mass: slopes may move by that share times the spread of slopes and values
         assert np.abs(slopes - wanted.reshape(slopes.shape)).max() <= (1e-8 + 10 * net.certificate.allowance) * scale
@@ -371,13 +400,13 @@ def test_factored_attention_must_fit_together():
 def test_a_product_needs_no_keys():
     """Its tokens are its axes and values: 10^6 of them here, 10^8 in benchmarks/kernels.py."""
     centres = np.linspace(-1, 1, 100)
-    axis = Axis.of(2500 * centres, -1250 * centres**2, tail=1e-9)
+    axis = SortedAxis.of(2500 * centres, -1250 * centres**2, tail=1e-9)
     values = np.einsum("i,j,k->ijk", np.sin(centres), np.cos(centres), np.exp(centres)).reshape(-1, 1)
-    bank = Product.of((axis, axis, axis), values)
+    bank = ProductBank.of((axis, axis, axis), values)
     queries = np.random.default_rng(0).uniform(-1, 1, (50, 3))
     factors = []
     for k, function in enumerate((np.sin, np.cos, np.exp)):
-        line = Tokens(2500 * centres[:, None], -1250 * centres**2, function(centres)[:, None])
+        line = HeadMemory(2500 * centres[:, None], -1250 * centres**2, function(centres)[:, None])
         factors.append(dense_average(line, queries[:, k : k + 1])[:, 0])
     assert bank.reached < 30**3
     assert np.abs(bank(queries).mean[:, 0] - np.prod(factors, axis=0)).max() <= 3e-9 * np.ptp(values)

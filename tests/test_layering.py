@@ -37,7 +37,9 @@ ORDER = [
     "compiled",
     "compiler",
     "combine",
+    "partition_heads",
     "given",
+    "hidden_layer",
     "initialise",
     "regressor",
     "types",
@@ -47,6 +49,7 @@ ORDER = [
     "look",
     "experiments",
     "cli",
+    "__main__",
 ]
 SOURCE = Path(attnfun.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -59,6 +62,7 @@ def room(path: Path) -> str:
 DOWN = {
     *(("algebra", "combine"), ("calculus", "combine")),  # operators and methods of a compiled network make others
     *(("compiled", "look"), ("incontext", "look"), ("pieces", "look")),  # plot() and report()
+    ("pieces", "partition_heads"),  # Partition.head() and Partition.of()
 }
 """Where a method calls what stands below: imported when it is called."""
 
@@ -157,6 +161,35 @@ def test_loading_a_file_imports_no_construction_but_that_of_the_network(tmp_path
     )
     loaded = {name.rpartition(".")[2] for name in done.stdout.split() if name.startswith("attnfun.constructions.")}
     assert {name.replace("_", "-") for name in loaded} & set(CLASSES) == {"grid"}
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["judge", "package"])
+def test_one_class_has_one_name(apart):
+    """The judge shares nothing with the package, so it has names of its own for the same things."""
+    places: dict[str, list[str]] = {}
+    for path in FILES:
+        if (room(path) == "judge") == apart:
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_nobody_asks_for_the_class_of_a_domain():
+    """A box, a region and points are domains behind one contract; only their own room knows the classes."""
+    asked = []
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())) if room(path) not in ("domains", "judge") else ():
+            match node:
+                case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
+                    names = kinds
+                case ast.Compare(left=ast.Call(func=ast.Name(id="type")), comparators=[names]):
+                    pass
+                case _:
+                    continue
+            if {each.id for each in ast.walk(names) if isinstance(each, ast.Name)} & {"Box", "Region", "Points"}:
+                asked.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert asked == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))

@@ -85,7 +85,7 @@ def test_every_construction_fits_the_architecture(name, compiled):
     assert np.abs(by_formula(net.network, X) - expected).max() <= room
     if name == "regression":
         with pytest.raises(
-            af.errors.InputError, match=r"which must be a function; got Samples.*made of data have none"
+            af.errors.InputError, match=r"a target that is a function; got Samples.*made of data have none"
         ):
             af.zoo.specimen(net)
         return

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import attnfun as af
+from attnfun import compiler
 from attnfun.arithmetic import Interval
+from attnfun.arithmetic.formats import FORMATS, round_to
 from attnfun.arithmetic.jets import variables
 from attnfun.domains.box import as_box
 from attnfun.errors import TimeLimitReached
@@ -191,6 +193,24 @@ def test_an_error_that_stays_is_not_explained():
     ) as miss:
         af.compile(peak, {"x": (-1, 1)}, 0.1, construction="cross")
     assert "float64" not in str(miss.value)
+
+
+@pytest.mark.parametrize(("dtype", "eps"), [("bfloat16", 1e-4), ("float16", 1e-4), ("float32", 1e-9)])
+def test_a_tolerance_finer_than_results_is_refused_at_once(dtype, eps, monkeypatch):
+    monkeypatch.setattr(compiler, "pursue", lambda *_: pytest.fail("a network was searched for"))
+    with pytest.raises(
+        af.errors.ToleranceNotMet, match=rf"finer than results in {dtype} are.*eps above [\d.e-]+\."
+    ) as miss:
+        af.compile("sin(x)", {"x": (-3, 3)}, eps, dtype=dtype)
+    least = float(str(miss.value).split("eps above ")[1].rstrip("."))
+    assert eps < least < FORMATS[dtype].grain  # half of what numbers near 1 are apart
+
+
+def test_proved_bounds_are_never_finer_than_results():
+    net = af.compile("sin(x)", {"x": (0, 1)}, 0.3, dtype="bfloat16", construction="grid")
+    values = np.sin(np.linspace(0, 1, 1000))
+    assert net.certificate.proved
+    assert net.certificate.bound >= np.abs(values - round_to(values, "bfloat16")).max()
 
 
 @pytest.mark.parametrize("limit", [0, -1.0, "1e9", np.nan, True])

@@ -164,3 +164,40 @@ def test_the_constant_of_the_bound_is_the_same_in_text_and_code():
         assert f"`{JENSEN} L r`" in (docs / page).read_text()
     assert f"`{JENSEN} Σ_k L_k h_k/2`" in (docs / "theory.md").read_text()
     assert 2 * sqrt(0.2502) <= JENSEN
+
+
+@pytest.mark.parametrize("layout", ["packed", "position"])
+def test_the_layer_is_self_attention_of_z_alone_where_the_map_makes_the_memory(layout, tmp_path):
+    box, options = af.Box([[-1], [-1]], [[1], [1]]), {"layout": layout}
+    held = af.compile(swap_and_sum, box, 0.9, construction="grid", options=options)
+    made = af.compile(swap_and_sum, box, 0.9, construction="grid", options={**options, "memory": "map"})
+    read_in, layer, keep, *_ = made.network.layers
+    assert (len(layer.memory), layer.attends_data, layer.residual) == (0, True, False)
+    assert len(read_in.constant) == len(held.network.layers[0].constant) + held.network.tokens
+    assert not keep.left[:, :, len(held.network.layers[0].constant) :].any()
+    assert made.certificate.bound == pytest.approx(held.certificate.bound, rel=1e-9)
+    points = box.unflatten(box.sample(50, np.random.default_rng(0)))
+    assert np.allclose(made(points), held(points), rtol=0, atol=1e-12 + 2 * held.certificate.allowance)
+    assert np.allclose(run(made.network, points), run(held.network, points), atol=1e-12)
+    made.save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors")
+    assert again.certificate.recheck(target=swap_and_sum).bound == made.certificate.bound
+    assert np.array_equal(again(points), made(points))
+
+
+def test_stock_attention_gets_one_sequence_for_queries_keys_and_values():
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.3, construction="grid", options={"memory": "map"})
+    module, seen = net.to_torch(), []
+    attention = next(part for part in module.modules() if isinstance(part, torch.nn.MultiheadAttention))
+    attention.register_forward_pre_hook(lambda _, given: seen.append(given))
+    with torch.no_grad():
+        value = module(torch.tensor([0.3], dtype=torch.float64)).item()
+    (query, key, same), width = seen[0], seen[0][1].shape[2]
+    assert key is same
+    assert torch.equal(query[..., :width], key)  # stock attention is wider: zeros fill it up
+    assert not query[..., width:].any()
+    assert abs(value - np.sin(0.9)) <= net.certificate.bound
+    with pytest.raises(af.errors.InputError, match="options of cross"):
+        af.compile("x", {"x": (-1, 1)}, 0.3, construction="cross", options={"memory": "map"})
+    with pytest.raises(af.errors.InputError, match="options memory must be one of layer, map"):
+        af.compile("x", {"x": (-1, 1)}, 0.3, construction="grid", options={"memory": "rows"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import attnfun as af
 
@@ -111,3 +112,141 @@ def test_geometry_stops_at_three_variables_and_says_so():
         cells.plot()
     with pytest.raises(af.errors.InputError, match="beta"):
         cells.indicator(np.eye(4), 0.0)
+
+
+RNG = np.random.default_rng(5)
+RANDOM = af.partition(RNG.uniform(0, 1, (6, 2)), RNG.uniform(0, 0.1, 6), domain={"x": (0, 1), "y": (0, 1)})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_a_head_has_the_values_of_its_cells_away_from_walls(dtype):
+    levels = RNG.normal(size=(6, 2))
+    net = RANDOM.head(levels, eps=0.25, gap=0.05, dtype=dtype)
+    assert net.certificate.status.value == "proved"
+    assert (net.construction, net.network.tokens, net.network.heads) == ("partition", 6, 1)
+    points = np.concatenate([RNG.uniform(0, 1, (4000, 2)), near_walls(RANDOM, 0.05)])
+    points = points[(RANDOM.gap(points) > 0.0501) & ((points >= 0) & (points <= 1)).all(axis=1)]
+    assert np.abs(net(points) - levels[RANDOM.cell_of(points)]).max() <= net.certificate.bound <= 0.25
+    assert float(RANDOM.gap(points).min()) < 0.051  # as near to the walls as the certificate reaches
+
+
+def near_walls(cells: af.types.Partition, gap: float) -> np.ndarray:
+    """Points at which two neighbours lead, the one by just the gap."""
+    found = []
+    for wall in cells.boundaries():
+        first, second = wall.cells
+        apart = cells.slopes[first] - cells.slopes[second]
+        along = RNG.uniform(0, 1, (50, 1))
+        rows = along * wall.corners[0] + (1 - along) * wall.corners[1]
+        step = 1.0003 * gap * apart / (apart @ apart)
+        found += [rows + step, rows - step]
+    return np.concatenate(found)
+
+
+def test_a_head_in_lp_is_near_the_values_on_the_whole_domain():
+    levels = RNG.normal(size=6)
+    net = RANDOM.head(levels, eps=0.4, norm=2)
+    points = RNG.uniform(0, 1, (20_000, 2))
+    norm = np.sqrt(((net(points) - levels[RANDOM.cell_of(points)]) ** 2).mean())
+    assert norm <= net.certificate.bound <= 0.4
+
+
+def test_a_head_of_a_partition_is_saved_with_its_certificate(tmp_path):
+    net = RANDOM.head(np.arange(6.0), eps=0.5, gap=0.05)
+    net.save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors")
+    points = again.domain.sample(50, np.random.default_rng(0))
+    assert np.array_equal(again(points), net(points))
+    assert again.certificate.recheck().bound == net.certificate.bound
+    with pytest.raises(af.errors.InputError, match="judge"):
+        again.certificate.recheck(engine="arb")
+    with pytest.raises(af.errors.InputError, match=r"ahead by 0\.05"):
+        net(RANDOM.boundaries()[0].corners.mean(axis=0))
+    assert "gap" in net.domain.as_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0], 0.1), "for each of 6 cells"),
+        ((np.ones((6, 1, 1)), 0.1), "for each of 6 cells"),
+        ((np.ones(6), 0.0), "eps must be"),
+        ((np.ones(6), 0.1), "needs gap="),
+        ((np.full(6, np.nan), 0.1), "finite"),
+    ],
+)
+def test_bad_values_are_refused(arguments, message):
+    with pytest.raises(af.errors.InputError, match=message):
+        RANDOM.head(*arguments)
+
+
+def test_too_wide_a_gap_is_said():
+    with pytest.raises(af.errors.InputError, match="smaller gap"):
+        RANDOM.head(np.arange(6.0), 0.1, gap=5.0)
+
+
+@pytest.mark.parametrize("construction", ["grid", "cross", "spectral"])
+def test_the_partition_of_a_compiled_head_has_its_weights_and_values(construction):
+    net = af.compile("sin(3*x)*y", {"x": (-1, 1), "y": (0, 1)}, eps=0.3, construction=construction)
+    cells = af.types.Partition.of(net)
+    points = RNG.uniform((-1, 0), (1, 1), (200, 2))
+    read = cells.indicator(points, 1.0) @ cells.values[:, 0]
+    assert np.abs(read - net(points)).max() <= 1e-9 + 2 * net.certificate.allowance
+    assert cells.domain.axes == ("x", "y")
+
+
+@pytest.mark.parametrize("kdim", [None, 5])
+def test_the_partition_of_a_head_of_a_module_has_its_weights_and_values(kdim):
+    torch.manual_seed(1)
+    head = torch.nn.MultiheadAttention(6, 2, kdim=kdim, vdim=kdim, batch_first=True, dtype=torch.float64)
+    torch.nn.init.normal_(head.in_proj_bias)
+    before = torch.nn.Linear(2, 6, dtype=torch.float64)
+    keys = torch.randn(7, kdim or 6, dtype=torch.float64)
+    both = [af.types.Partition.of(head, SQUARE, keys=keys, before=before, number=k) for k in range(2)]
+    points = torch.rand(100, 2, dtype=torch.float64)
+    out, weights = head(before(points)[None], keys[None], keys[None], average_attn_weights=False)
+    for number, cells in enumerate(both):
+        assert np.allclose(cells.indicator(points.numpy(), 1.0), weights[0, number].detach().numpy(), atol=1e-12)
+    read = sum(cells.indicator(points.numpy(), 1.0) @ cells.values for cells in both)
+    assert np.allclose(read + head.out_proj.bias.detach().numpy(), out[0].detach().numpy(), atol=1e-12)
+    pair = before.weight.detach().numpy().T, before.bias.detach().numpy()
+    other = af.types.Partition.of(head, SQUARE, keys=keys.numpy(), before=pair, number=1)
+    assert np.allclose(other.slopes, both[1].slopes)
+
+
+def test_what_is_no_head_is_refused():
+    head = torch.nn.MultiheadAttention(4, 2)
+    deep = af.compile("abs(sin(3*x))", {"x": (-1, 1)}, eps=1e-4, construction="spectral")
+    for given, keywords, message in (
+        (head, {"keys": np.ones((3, 4))}, "4 variables"),
+        (head, {"keys": np.ones((3, 5))}, r"shape \(T, 4\)"),
+        (head, {"keys": np.ones((3, 4)), "number": 2}, "number must be"),
+        (head, {}, "needs its keys"),
+        (torch.nn.Linear(2, 2), {}, "read off"),
+        (deep, {"domain": {"x": (-1, 1)}}, "one attention layer"),
+    ):
+        with pytest.raises(af.errors.InputError, match=message):
+            af.types.Partition.of(given, **{"domain": SQUARE, **keywords})
+
+
+@pytest.mark.parametrize("beta", [1.0, 30.0])
+def test_boundaries_are_as_wide_as_the_weights_say(beta):
+    cells = af.partition([[0.1, 0.2], [0.7, 0.9]], domain=SQUARE)
+    (wall,) = cells.boundaries(beta, share=0.1)
+    middle, apart = wall.corners.mean(axis=0), cells.slopes[0] - cells.slopes[1]
+    step = wall.width / 2 * apart / np.linalg.norm(apart)
+    found = cells.indicator([middle + step, middle - step], beta)
+    assert found == pytest.approx(np.array([[0.9, 0.1], [0.1, 0.9]]))
+    with pytest.raises(af.errors.InputError, match="share"):
+        cells.boundaries(share=0.5)
+
+
+def test_pictures_of_heads(tmp_path):
+    square = RANDOM.head(np.arange(6.0), eps=2.0, gap=0.05)
+    square.plot(tmp_path / "net.png", panels=["values"])
+    for net in (
+        RANDOM.head(np.arange(6.0), eps=0.5, gap=0.05),
+        af.partition([0.0, 1.0], domain=(0, 1)).head([1, 2], 0.1, gap=0.1),
+    ):
+        af.types.Partition.of(net).plot(tmp_path / "cells.png")
+        assert (tmp_path / "cells.png").stat().st_size > 5000

@@ -31,7 +31,7 @@ LINE = {"x": (-1, 1)}
         ({"eps": 0.1, "budget": 0}, "budget"),
         ({"eps": 0.1, "time_limit": 0}, "time_limit"),
         ({"eps": 0.1, "construction": "magic"}, "construction must be one of auto, grid, cross, spectral"),
-        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, layout, tokens"),
+        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, layout, memory, tokens"),
         ({"eps": 0.1, "construction": "grid", "options": {"gamma": 1}}, "gamma must be a finite number >= 10"),
         (
             {"eps": 0.1, "construction": "cross", "options": {"layout": "rows"}},
@@ -169,7 +169,7 @@ def test_the_summary_says_the_essentials():
     assert summary.tokens == net.network.tokens == summary.as_dict()["tokens"]
     assert summary.paper_tokens > summary.tokens
     assert summary.largest_error_found <= summary.bound <= summary.paper_bound
-    for word in ("grid", "2504.19901", "tokens", "parameters", "largest logit", "proved", "beta", "paper's bound"):
+    for word in ("grid", "2504.19901", "tokens", "parameters", "largest logit", "proved", "beta", "paper's argument"):
         assert word in str(summary)
     assert "sin(3*x)*y" in repr(net)
     assert "proved" in repr(net)
@@ -279,7 +279,7 @@ def test_a_black_box_is_asked_once_a_point_and_the_count_is_shown():
 def test_workers_must_know_the_function():
     workers = ProcessPoolExecutor(1, mp_context=get_context("spawn"))  # other tests may have started threads here
     with workers, pytest.raises(af.errors.InputError, match="workers must be able to import"):
-        af.compile(lambda p: np.array([max(x, 0.1) for (x,) in p]), [(-1, 1)], 0.1, executor=workers)
+        af.compile(lambda p: np.array([max(float(x), 0.1) for (x,) in p]), [(-1, 1)], 0.1, executor=workers)
 
 
 def sigmoid_gate(X):

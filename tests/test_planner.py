@@ -13,7 +13,7 @@ from attnfun import compiler
 from attnfun.constructions import REGISTRY, Plan, PlanRequest
 from attnfun.constructions.base import proof_work
 from attnfun.domains.box import as_box
-from attnfun.planner import FREE, Attempt, Queue
+from attnfun.planner import FREE, Candidate, Queue
 from attnfun.proofs import Certificate, certify
 from attnfun.resources.deadline import NEVER
 from attnfun.targets import as_target
@@ -23,12 +23,12 @@ SUM = as_target("cos(2*pi*x)**2 + cos(2*pi*y)**2 + cos(2*pi*z)**2", as_box(dict.
 
 def queue(*, proof: bool) -> Queue:
     request = PlanRequest(2.7e-6, 2**18, proof=proof)
-    return Queue([Attempt.named(REGISTRY[name], SUM, request) for name in ("spectral", "circuit")], 2**18)
+    return Queue([Candidate.named(REGISTRY[name], SUM, request) for name in ("spectral", "circuit")], 2**18)
 
 
-def planned(name: str, tokens: int, work: float | None) -> Attempt:
+def planned(name: str, tokens: int, work: float | None) -> Candidate:
     plan = Plan(tokens, 0.0, None, work=work)
-    return Attempt.with_plan(REGISTRY[name], PlanRequest(1.0, 2**18), plan)
+    return Candidate.with_plan(REGISTRY[name], PlanRequest(1.0, 2**18), plan)
 
 
 def test_a_sum_is_proved_summand_by_summand_although_that_takes_more_tokens() -> None:

@@ -23,6 +23,7 @@ def nets() -> dict[str, af.types.Compiled]:
     return {
         "line": af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid"),
         "plane": af.compile("[x*y, x + y]", SQUARE, 0.4, construction="cross"),
+        "narrow": af.compile("x*y", {"x": (-1, 1), "y": (-1, 3)}, 0.4, construction="cross"),
         "step": af.compile("where(x < 0.3, 0, 1)", {"x": (0, 1)}, 0.1, norm=1),
         "circuit": af.compile("x*y + exp(z)", dict.fromkeys("xyz", (0, 1)), 0.1, construction="circuit"),
         "many": af.compile("x*y + z", dict.fromkeys("xyz", (0, 1)), 0.4, construction="grid"),
@@ -187,7 +188,7 @@ def overlapping(boxes) -> list:
 
 @pytest.mark.parametrize(
     ("name", "style"),
-    [(name, "page") for name in ("line", "plane", "step", "circuit", "many", "cloud", "samples")]
+    [(name, "page") for name in ("line", "plane", "narrow", "step", "circuit", "many", "cloud", "samples")]
     + [("step", "talk"), ("plane", "talk")],
 )
 def test_legends_are_off_the_curves_and_labels_do_not_touch(nets, name, style):

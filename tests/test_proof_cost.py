@@ -102,7 +102,7 @@ def test_a_bound_does_not_depend_on_how_leaves_are_gathered(wave):
     quarters = second.halves(np.array([0]), np.array([3]))
     third, last = quarters.take(np.array([0])), quarters.take(np.array([1]))
     eighths = third.halves(np.array([0]), np.array([5]))
-    alone = [problem.on_leaves(each, np.ones(len(each), dtype=bool))[0] for each in (first, last, eighths)]
+    alone = [problem.on_leaves(each, np.ones(len(each), dtype=np.int64))[0] for each in (first, last, eighths)]
     assert together.total == pytest.approx(max(float(parts.sum(axis=1).max()) for parts in alone), rel=1e-12)
 
 
@@ -123,3 +123,41 @@ def test_heads_are_compared_with_units_of_their_own_variables_only(monkeypatch):
     variables = [f"x{k}" for k in range(10)]
     af.compile(" + ".join(f"{name}**2" for name in variables), dict.fromkeys(variables, (-1, 1)), 0.1)
     assert 0 < compared["_misfit"] <= 3 * len(variables)
+
+
+def test_rounding_is_bounded_once_for_many_leaves(monkeypatch):
+    """Leaves take what rounding adds from a box above: far fewer enclosures of the network than leaves."""
+    net = af.compile("exp(-x**2 - y**2)*sin(6*x)", SQUARE, 1e-8, construction="spectral")
+    enclosed, by_network = 0, Problem.network_on
+
+    def counted(self, rows, focus):
+        nonlocal enclosed
+        enclosed += len(rows)
+        return by_network(self, rows, focus)
+
+    monkeypatch.setattr(Problem, "network_on", counted)
+    verdict = net.certificate.recheck()
+    assert verdict.bound == net.certificate.bound
+    assert net.certificate.proof is not None
+    assert enclosed < net.certificate.proof.leaves / 2
+
+
+@pytest.mark.parametrize("ways", [[1, 1, 1, 1], [3, 3, 1, 2], [2, 2, 200, 255], [0, 0, 0, 0]])
+def test_rounding_from_above_is_no_less_than_on_the_leaf(wave, ways):
+    """Whatever a proof says of its leaves, the bound holds, and rounding from above is at least that on the leaf."""
+    problem = Problem(wave.certificate.claim.target, wave.network, 1e-6)
+    axes = np.array([0, 0, 0, 255, 255, 255, 255], dtype=np.uint8)
+    found = tally(problem.root(), problem, Cover(axes, np.array(ways, dtype=np.uint8), 1), np.inf)
+    alone = tally(problem.root(), problem, Cover(axes, np.ones(4, dtype=np.uint8), 1), np.inf)
+    assert (found.parts[1:] >= alone.parts[1:] * (1 - 1e-12)).all()
+    points = np.linspace(-1, 1, 1001)
+    assert found.total >= np.abs(wave(points) - np.sin(10 * points)).max()
+
+
+def test_axes_that_nobody_reads_are_not_cut():
+    net = af.compile("abs(sin(7*x))", dict.fromkeys("yx", (-1, 1)), 0.05, construction="cross")
+    proof = net.certificate.proof
+    assert proof is not None
+    axes = [lemma.data["axes"] for lemma in proof.lemmas() if "axes" in lemma.data]
+    assert axes
+    assert all((each != 0).all() for each in axes)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import attnfun as af
 
 AT_THE_TOP = {
-    *("compile", "certify", "compare", "ranges", "load", "partition", "init_"),  # functions
+    *("compile", "certify", "compare", "ranges", "load", "partition", "init_", "rectifiers"),  # functions
     *("Box", "Region", "Points", "Samples", "MaxAffine", "TruncatedLinear", "AttentionRegressor"),  # classes
     *("errors", "incontext", "types", "zoo", "__version__"),
 }
@@ -41,3 +42,9 @@ def test_importing_the_package_imports_nothing_else():
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+def test_no_public_name_is_hidden_by_a_module_of_that_name():
+    modules = {path.stem for path in Path(af.__file__).parent.glob("*.py")}
+    rooms = {path.parent.name for path in Path(af.__file__).parent.glob("*/__init__.py")}
+    assert {name for name in af.__all__ if name in modules | rooms} <= {"errors", "types", "incontext", "zoo"}

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from scipy import special
-from sklearn.linear_model import Ridge
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process import kernels as processes
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.svm import SVC, SVR, NuSVR, OneClassSVM
 from torch import nn
 
 import attnfun as af
@@ -71,6 +79,10 @@ X = np.random.default_rng(3).uniform(-1, 1, (60, 2))
 BOX = [(-1, 1)] * 2
 
 
+def target_of(model: object, output: str | None = None) -> Any:
+    return read_network(model, as_box(BOX), output)
+
+
 def ran(module):
     with torch.no_grad():
         return module.double().eval()(torch.tensor(X)).numpy()
@@ -82,18 +94,47 @@ def ran(module):
 def test_smooth_layers_are_enclosed_by_their_circuits(layer):
     torch.manual_seed(1)
     module = nn.Sequential(nn.Linear(2, 3), layer, nn.Linear(3, 2))
-    target = read_network(module, as_box(BOX))
-    circuit, wanted = target.circuit(), ran(module)
-    atoms = list(X.T)
+    target = target_of(module)
+    enclosed_by_its_circuit(target, ran(module))
+
+
+@pytest.mark.parametrize("spread", [0.1, 3.0, 60.0])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_softmax_and_normalised_layers_are_enclosed_by_their_circuits(count, spread):
+    torch.manual_seed(count)
+    linear = nn.Linear(2, count)
+    with torch.no_grad():
+        linear.weight *= spread
+    enclosed_by_its_circuit(target_of(module := nn.Sequential(linear, nn.Softmax(-1))), ran(module))
+    if spread < 60.0:  # the mean of squares of wide layers varies too much for one bank
+        module = nn.Sequential(linear, nn.LayerNorm(count), nn.Linear(count, 1))
+        enclosed_by_its_circuit(target_of(module), ran(module), within=1e-9)
+
+
+def test_normalised_layers_are_proved_where_their_variance_vanishes():
+    torch.manual_seed(0)
+    linear = nn.Linear(2, 2, bias=False)  # all numbers are equal at zero, and there the function is steepest
+    module = nn.Sequential(linear, nn.LayerNorm(2), nn.Linear(2, 1)).double().eval()
+    net = af.compile(module, BOX, 1e-4)
+    points = np.concatenate([X * scale for scale in (0.0, 1e-6, 1e-3, 3e-3, 1e-2, 1e-1, 1.0)])
+    with torch.no_grad():
+        wanted = module(torch.tensor(points)).numpy()
+    assert net.certificate.proved
+    assert np.abs(net(points) - wanted).max() <= net.certificate.bound <= 1e-4
+
+
+def enclosed_by_its_circuit(target, wanted, within=1e-13):
+    circuit, atoms = target.circuit(), list(X.T)
     for unit in circuit.units:
         argument = at(unit.argument, atoms)
-        assert unit.low <= argument.min() <= argument.max() <= unit.high
+        assert unit.low - within <= argument.min() <= argument.max() <= unit.high + within  # argument is rounded
         atoms.append(unit.function(argument))
     for column, form in enumerate(circuit.outputs):
-        assert at(form, atoms) == pytest.approx(wanted[:, column], rel=0, abs=1e-13)
+        assert at(form, atoms) == pytest.approx(wanted[:, column], rel=0, abs=within)
+    return circuit
 
 
-def at(form, atoms):
+def at(form: Any, atoms: list[Any]) -> Any:
     return sum((float(c.mid) * atoms[k] for k, c in form.terms.items()), float(form.constant.mid))
 
 
@@ -112,9 +153,7 @@ def test_a_smooth_network_is_compiled_saved_and_proved_again(tmp_path):
 def test_outputs_of_a_classifier():
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(2, 3), nn.Softmax(-1))
-    logits, shares, margins = (
-        read_network(module, as_box(BOX), output).values(X) for output in ("logits", "probabilities", "margin")
-    )
+    logits, shares, margins = (target_of(module, output).values(X) for output in ("logits", "probabilities", "margin"))
     assert shares == pytest.approx(ran(module), abs=1e-14)
     assert special.softmax(logits, axis=1) == pytest.approx(shares, abs=1e-14)
     assert np.array_equal(margins.argmax(axis=1), shares.argmax(axis=1))
@@ -127,7 +166,7 @@ def test_pipelines():
         make_pipeline(StandardScaler(), Ridge()),
         make_pipeline(MinMaxScaler(), MLPRegressor(hidden_layer_sizes=(3,), max_iter=200, tol=1.0, random_state=0)),
     ):
-        target = read_network(model.fit(X, y), as_box(BOX))
+        target = target_of(model.fit(X, y))
         assert target.values(X)[:, 0] == pytest.approx(model.predict(X), abs=1e-12)
         enclosure = target.enclose(Interval(X))
         assert (enclosure.lo[:, 0] <= target.values(X)[:, 0]).all()
@@ -141,3 +180,94 @@ def test_pipelines_of_one_number_are_compiled(scaler):
     net = af.compile(model, BOX, 1e-6)
     assert net.certificate.proved
     assert np.abs(net(X) - model.predict(X)).max() <= net.certificate.bound + 1e-12
+
+
+WAVE = np.sin(3 * X[:, 0]) + X[:, 1] ** 2
+CLASSES = np.digitize(WAVE, [0.0, 0.8])
+NOISY = processes.ConstantKernel(2.0) * processes.RBF().set_params(length_scale=[0.7, 1.3]) + processes.WhiteKernel(0.1)
+MIXED = processes.RationalQuadratic(alpha=1.5) + processes.DotProduct() ** 2
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        *((KernelRidge().set_params(kernel=kernel, alpha=0.1), WAVE) for kernel in ("rbf", "laplacian", "poly")),
+        (KernelRidge().set_params(kernel="sigmoid", alpha=10.0), WAVE),
+        *((SVR(kernel=kernel), WAVE) for kernel in ("rbf", "poly", "sigmoid")),
+        (NuSVR().set_params(gamma=0.3), WAVE),
+        (SVC(), WAVE > 0),
+        (SVC(decision_function_shape="ovo"), CLASSES),
+        (make_pipeline(StandardScaler(), SVC(kernel="poly", degree=2)), WAVE > 0),
+        (OneClassSVM(), WAVE),
+        (GaussianProcessRegressor(alpha=0.1), WAVE),
+        (GaussianProcessRegressor(NOISY).set_params(optimizer=None, normalize_y=True), WAVE),
+        (GaussianProcessRegressor(MIXED).set_params(optimizer=None, alpha=0.1), np.column_stack([WAVE, X[:, 0]])),
+    ],
+    ids=lambda part: "" if isinstance(part, np.ndarray) else str(part),
+)
+def test_kernel_expansions_are_enclosed_by_their_circuits(model, data):
+    model.fit(X, data)
+    own = getattr(model, "decision_function", model.predict)(X).reshape(len(X), -1)
+    enclosed_by_its_circuit(target_of(model), own, within=1e-10)
+
+
+@pytest.mark.parametrize("model", [KernelRidge().set_params(kernel="linear"), SVR(kernel="linear")], ids=str)
+def test_linear_kernels_are_linear_maps(model):
+    target = target_of(model.fit(X, WAVE))
+    assert target.kind == "piecewise linear"
+    assert target.values(X)[:, 0] == pytest.approx(model.predict(X), abs=1e-12)
+
+
+def test_distances_from_many_points_share_the_squares_of_the_variables():
+    model = KernelRidge().set_params(kernel="rbf", gamma=0.5, alpha=0.1).fit(X, WAVE)
+    circuit = enclosed_by_its_circuit(target_of(model), model.predict(X)[:, None], within=1e-11)
+    assert len(circuit.units) == 2 + len(X)
+    again = (
+        KernelRidge()
+        .set_params(kernel="rbf", gamma=0.5, alpha=0.1)
+        .fit(np.vstack([X[:5], np.zeros((1, 2))]), np.ones(6))
+    )
+    centred = target_of(again)  # a point at zero: its squares are those of the variables themselves
+    enclosed_by_its_circuit(centred, again.predict(X)[:, None])
+
+
+@pytest.mark.parametrize("model", [SVR(), GaussianProcessRegressor(alpha=0.1)], ids=str)
+def test_kernel_expansions_are_compiled(model):
+    model.fit(X[:12], WAVE[:12])
+    net = af.compile(model, BOX, 1e-5)
+    corners = np.array([[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)], dtype=float)
+    points = np.vstack([X, X + 1e-9, corners])
+    assert net.certificate.proved
+    assert np.abs(net(points.clip(-1, 1)) - model.predict(points.clip(-1, 1))).max() <= net.certificate.bound + 1e-13
+
+
+def test_what_cannot_be_read_of_kernel_expansions_is_named():
+    with pytest.raises(InputError, match=r"one of .*RBF.*Matern"):
+        target_of(GaussianProcessRegressor(processes.Matern()).set_params(optimizer=None).fit(X[:5], WAVE[:5]))
+    with pytest.raises(InputError, match=r"laplacian.*'cosine'"):
+        target_of(KernelRidge().set_params(kernel="cosine").fit(X, WAVE))
+    with pytest.raises(InputError, match='decision_function_shape="ovo"'):
+        target_of(SVC().fit(X, CLASSES))
+
+
+@pytest.mark.parametrize("model", [SVC(), RidgeClassifier()], ids=str)
+def test_classifiers_without_probabilities_say_so(model):
+    model.fit(X, WAVE > 0)
+    target = target_of(model, "margin")
+    assert target.values(X)[:, 0] == pytest.approx(model.decision_function(X), abs=1e-12)
+    with pytest.raises(InputError, match="margins only"):
+        target_of(model, "probabilities")
+
+
+def test_a_public_attention_network_evaluates_as_onnx_runtime_does():
+    folder = os.environ.get("ATTNFUN_NETWORKS", "")
+    file = Path(folder) / "self_attention_mnist.onnx"
+    if not folder or not file.is_file():
+        pytest.skip("set ATTNFUN_NETWORKS to a folder with self_attention_mnist.onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    (port,) = session.get_inputs()
+    images = np.random.default_rng(0).uniform(0, 1, (5, 28, 28)).astype(np.float32)
+    target: Any = read_network(file, af.Box(np.zeros((28, 28)), np.ones((28, 28))))
+    wanted = [session.run(None, {port.name: image.reshape(port.shape)})[0].ravel() for image in images]
+    assert target.values(images.reshape(5, -1).astype(float)) == pytest.approx(np.array(wanted), abs=1e-5)

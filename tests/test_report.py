@@ -115,6 +115,9 @@ def test_what_the_page_says(page):
     assert json.loads(found.links["certificate.json"])["certificate"] == net.certificate.as_dict()
     error = np.array(found.content["figures"][0]["error"]["data"][0]["z"])
     assert 0 < error.max() <= net.certificate.bound
+    target, values = (found.content["figures"][0][name]["data"][0] for name in ("target", "values"))
+    assert (target["zmin"], target["zmax"]) == (values["zmin"], values["zmax"])  # one scale
+    assert f"Error, bound {net.certificate.bound:.3g} (proved)" in found.text
     drawn = found.content["figures"][0]["error"]["data"][0]
     assert drawn["zmin"] == 0
     assert "zmax" not in drawn  # a top of its own: the bound may be far above
@@ -191,6 +194,24 @@ def test_an_estimate_is_not_quoted_as_a_bound_in_advance(tmp_path):
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="spectral")
     net.report(tmp_path / "f.html")
     assert "no bound in advance" in (tmp_path / "f.html").read_text()
+
+
+def test_data_are_shown_with_what_held_out_rows_got(page):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    found = page(af.compile(af.Samples(X, X[:, 0])))
+    figures = found.content["figures"][0]
+    assert set(figures) == {"values", "held_out", "residuals"}  # no empty panel of an error that is not known
+    assert len(figures["held_out"]["data"][0]["x"]) == 40
+    assert "Residuals of held-out rows" in found.text
+
+
+def test_errors_of_many_decades_are_drawn_as_powers_of_ten(page):
+    size = {"tokens": 64}
+    peak = "exp(-99*(x**2 + y**2))"
+    net = af.compile(peak, {"x": (-1, 1), "y": (-1, 1)}, construction="cross", options=size, proof=False)
+    found = page(net)
+    assert found.content["figures"][0]["error"]["data"][0]["zmax"] < 0  # the largest error is below 1
+    assert "log10 of the error" in found.text
 
 
 def test_a_page_is_light(tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attnfun as af
-from attack import climb, hostile_points
+from attack import climb, hostile_points, inputs_of
 from attnfun.network.reference import softmax
 from attnfun.proofs.mixture import exponentials, largest_average
 from attnfun.runtime.backends.numpy import run as dense
@@ -43,8 +43,9 @@ def torch_module(net: af.types.Compiled) -> torch.nn.Module:
 
 def by_torch(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
     dtype = getattr(torch, net.network.dtype)
+    given = (torch.tensor(points, dtype=dtype) for points in inputs_of(net, rows).values())
     with torch.no_grad():
-        return torch_module(net)(torch.tensor(net.domain.unflatten(rows), dtype=dtype)).numpy().reshape(len(rows), -1)
+        return torch_module(net)(*given).numpy().reshape(len(rows), -1)
 
 
 @lru_cache(maxsize=1)
@@ -55,8 +56,8 @@ def onnx_session(net: af.types.Compiled) -> onnxruntime.InferenceSession:
 
 
 def by_onnx(net: af.types.Compiled, rows: np.ndarray) -> np.ndarray:
-    points = net.domain.unflatten(rows).astype(net.network.dtype)
-    return onnx_session(net).run(["values"], {"points": points})[0].reshape(len(rows), -1)
+    given = {name: points.astype(net.network.dtype) for name, points in inputs_of(net, rows).items()}
+    return onnx_session(net).run(["values"], given)[0].reshape(len(rows), -1)
 
 
 def dtypes(number: int, case: Case, name: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import sys
+from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from attnfun.arithmetic import Interval
 from attnfun.domains.box import as_box
 from attnfun.formula.parser import parse
 from attnfun.pieces.singularities import survey
-from attnfun.targets import as_target
+from attnfun.targets import Expression, SamplesTarget, as_target
 from attnfun.targets.defects import jumps
 
 
@@ -54,7 +55,7 @@ def test_formulas_are_read_as_in_python(text, expected):
 
 @pytest.mark.parametrize("text", ["x # a comment\n + 1 # another", "x #\r\n+ 1", "# one\n\n# two\nx + 1"])
 def test_a_comment_ends_with_its_line(text):
-    target = as_target(text, as_box({"x": (0, 1)}))
+    target = Expression(text, as_box({"x": (0, 1)}))
     assert target.values(np.array([[0.25]])) == 1.25
     assert " ".join(target.text.split()) == "x + 1"
     region = af.Region("x < 0.5  # left\n and x > 0.25", {"x": (0, 1)})
@@ -390,3 +391,43 @@ def test_poles_are_named_where_floats_are_far_apart(text):
 def test_continuous_operations_do_not_jump_where_they_are_defined(text, refused):
     """However fast a sine is: nothing is called a jump that is none."""
     assert jumps(as_target(text, af.Box([-1], [1], ("x",))), 1e-3) is refused
+
+
+def hill(p: np.ndarray) -> np.ndarray:
+    return np.exp(-(np.asarray(p) ** 2)) / 2
+
+
+X = np.linspace(0, 1, 20)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        as_target("sin(x)*x", as_box({"x": (0, 1)})),
+        as_target(hill, as_box((0, 1))),
+        as_target(np.vectorize(lambda x: float(hill(x))), as_box((0, 1))),
+        as_target(hill, as_box((0, 1)), lipschitz=1.0),
+        as_target(af.Samples(X, hill(X)), as_box((0, 1))),
+        as_target(af.MaxAffine([[1.0], [-1.0]], [0.0, 0.5]), as_box([(0, 1)])),
+        as_target(af.TruncatedLinear([[1.0]], [0.0], 0.2, 0.8), af.Box([[0.0]], [[1.0]])),
+    ],
+    ids=lambda target: type(target).__name__,
+)
+def test_targets_are_values_that_compiling_does_not_change(target):
+    """What was learnt about a function stands in the certificate's target, not in the one that was given."""
+    with pytest.raises(FrozenInstanceError):
+        target.domain = as_box((0, 2))
+    before = {name: value for name, value in vars(target).items() if name[0] != "_"}
+    tokens = None if type(target).__name__ in ("TruncatedLinearTarget", "MaxAffineTarget") else {"tokens": 5}
+    net = af.compile(target, target.domain, None if tokens else 0.2, options=tokens)
+    after = {name: value for name, value in vars(target).items() if name[0] != "_"}
+    assert after.keys() == before.keys()
+    assert all(after[name] is before[name] for name in before)
+    learnt = net.certificate.claim.imitated
+    if target.recorded is not None:
+        assert learnt.recorded is not None
+        assert len(learnt.recorded[0]) > len(target.recorded[0])
+    if isinstance(target, SamplesTarget):
+        assert target.study is None
+        assert isinstance(learnt, SamplesTarget)
+        assert learnt.study is not None

@@ -8,7 +8,7 @@ import torch
 
 import attnfun as af
 from attnfun.pieces.ridges import Rectifiers
-from attnfun.proofs.rules.rectifiers import Distance, read_rectifiers
+from attnfun.proofs.rules.rectifiers import RectifiersDistance, read_rectifiers
 from attnfun.proofs.search import network_rows
 from attnfun.targets import Expression
 
@@ -52,9 +52,11 @@ def test_both_layers_are_self_attention_and_the_bound_holds(name):
     assert second.attends_data
     assert net.network.tokens == 0
     certificate = net.certificate
+    assert certificate.proof is not None
     assert "rectifiers" in {lemma.rule for lemma in certificate.proof.lemmas()}
     assert certificate.status.value == ("conditional" if name == "declared" else "proved")
     units = read_rectifiers(net.network)
+    assert units is not None
     assert net.summary().figures["rectifiers"] == len(units.bias)
     points = attacked(units, certificate.claim.domain)
     error = np.abs(network_rows(net.network, points) - certificate.claim.imitated.values(points))
@@ -88,7 +90,7 @@ def test_distances_on_boxes_hold_for_any_rectifiers():
         rectified = units.on(target.domain, (), "units")
         low = rng.uniform(-1, 0.9, (60, 2))
         high = np.minimum(low + 10.0 ** rng.uniform(-9, 0, (60, 2)), 1.0)
-        bound, found, _ = Distance(target, units).on(low, high)
+        bound, found, _ = RectifiersDistance(target, units).on(low, high)
         for box in range(60):
             points = rng.uniform(low[box], high[box], (200, 2))
             error = np.abs(target.values(points) - rectified.values(points)).max()

@@ -6,12 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.errors import InputError, ProofFailed
 from attnfun.formula.majorants import p_means
 from attnfun.formula.parser import parse
+from attnfun.judge import Limits, judge, read
+from attnfun.judge.covers import Box
+from attnfun.judge.formula import read as read_formula
+from attnfun.judge.ranges import precision
+from attnfun.judge.tails import p_mean
 from attnfun.proofs.rules import Checker
 from attnfun.proofs.rules.boxes import NAME, TAILS
 from attnfun.proofs.search import network_rows
@@ -71,11 +78,30 @@ def test_proofs_are_checked_and_the_other_rule_says_nothing(name, nets):
     assert Checker().conclusion(replace(certificate.proof, rule=NAME), claim, norm).bound == np.inf
 
 
-def test_the_judge_says_that_it_does_not_know_the_rule(nets):
-    verdict = nets["root"].certificate.verdict()
-    assert not verdict.agreed
-    assert not verdict.covered
-    assert TAILS in verdict.reason
+@pytest.mark.parametrize(("name", "boxes"), [("root, p = 1.8", 40), ("radial", 270)])
+def test_the_judge_agrees_and_not_with_less(name, boxes, nets, tmp_path):
+    nets[name].save(tmp_path / "f.safetensors")
+    claim, p = read(tmp_path / "f.safetensors"), CASES[name][2]
+    assert judge(claim, Limits(boxes)).agreed
+    false = replace(claim, bound=0.9 * norm_of_error(nets[name], p))
+    assert not judge(false, Limits(boxes)).agreed
+    assert claim.proof is not None
+    assert not judge(replace(claim, proof=replace(claim.proof, rule=NAME)), Limits(boxes)).agreed
+
+
+@pytest.mark.parametrize("text", ["1/sqrt(x - 0.001)", "1/x", "x**-1.01", "1/sqrt(x) + log(x - 1e-9)"])
+def test_the_judge_agrees_with_no_claim_about_what_is_undefined_or_not_integrable(text, nets, tmp_path):
+    nets["root, p = 1.8"].save(tmp_path / "f.safetensors")
+    claim = read(tmp_path / "f.safetensors")
+    other = replace(claim, target={**claim.target, "text": text}, bound=1e3)
+    assert not judge(other, Limits(40)).agreed
+
+
+def judged_mean(text, names, low, high, p):
+    """The judge's bound on a p-mean, and whether it calls the formula defined."""
+    with precision():
+        mean, defined = p_mean(*read_formula(text, names), Box(np.array(low), np.array(high)), p)
+        return float(mean), defined
 
 
 def test_files_keep_the_proof(nets, tmp_path):
@@ -147,9 +173,9 @@ def test_means_are_bounds(text, ends, p):
     program, box = parse(text, ("x",)), Interval([[ends[0]]], [[ends[1]]])
     with np.errstate(all="ignore"):
         truth = _mean(program, ends, p)
-    bound = p_means(program, box, box, p)[0][0]
-    assert truth * (1 - 1e-6) <= bound
-    assert bound <= 200 * truth
+    for bound in (p_means(program, box, box, p)[0][0], judged_mean(text, ("x",), ends[:1], ends[1:], p)[0]):
+        assert truth * (1 - 1e-6) <= bound
+        assert bound <= 200 * truth
 
 
 def _mean(program, ends, p):
@@ -184,6 +210,7 @@ def test_means_in_two_variables_are_bounds(text, p, integral):
     program, box = parse(text, ("x", "y")), Interval([[0.0, 0.0]], [[1.0, 1.0]])
     truth = integral ** (1 / p)
     assert truth * (1 - 1e-9) <= p_means(program, box, box, p)[0][0] <= 8 * truth
+    assert truth * (1 - 1e-9) <= judged_mean(text, ("x", "y"), [0.0, 0.0], [1.0, 1.0], p)[0] <= 8 * truth
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e280])
@@ -199,6 +226,8 @@ def test_what_is_nowhere_defined_is_not_called_defined():
         ends = Interval([[box[0]]], [[box[1]]])
         means, defined = p_means(parse(text, ("x",)), ends, ends, 1.0)
         assert not (np.isfinite(means) & defined).any()
+        mean, sure = judged_mean(text, ("x",), box[:1], box[1:], 1.0)
+        assert not (np.isfinite(mean) and sure)
 
 
 def test_differences_of_poles_may_be_negative():
@@ -220,3 +249,71 @@ def test_a_pole_on_the_diagonal():
 def test_an_unknown_slope_is_the_reason_where_the_power_is_not():
     with pytest.raises(af.errors.InputError, match=r"no slope of .* away from zero is known"):
         af.compile("abs(1 - cos(x))**(-1/4)", {"x": (-1, 1)}, 0.5, norm=1)
+
+
+@pytest.mark.parametrize(
+    "text", ["min(1/x**2, 3)", "max(-1/x**2, -3)", "min(3, 1/x**2)*log(x)", "where(x < 2, min(x**-3, 2), 1/x)"]
+)
+def test_a_pole_that_is_cut_off_is_bounded(text):
+    net = af.compile(text, {"x": (0, 1)}, eps=0.6, norm=1, construction="grid", options={"tokens": 30})
+    assert net.certificate.status.value == "conditional"  # at zero itself it is not defined
+    assert any("defined on the whole domain" in line for line in net.certificate.assumptions)
+    x = np.linspace(1e-6, 1, 20_001)
+    truth = net.certificate.claim.imitated.program.values(x[:, None])[:, 0]
+    assert np.abs(net(x) - truth).mean() <= net.certificate.bound
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=2).map(sorted),
+    st.floats(0, 1e3) | st.just(5e-324),
+    st.booleans(),
+    st.floats(0, 1),
+    st.floats(1e-9, 1),
+)
+def test_quotients_by_numbers_of_one_sign_are_bounded_on_one_side(numerator, edge, negative, share, part):
+    low, high = (-edge, 0.0) if negative else (0.0, edge)
+    found = Interval(numerator[0], numerator[1]) / Interval(low, high)
+    assert not found.defined
+    a, y = numerator[0] + share * (numerator[1] - numerator[0]), part * (low + high)
+    if y != 0 and numerator[0] <= a <= numerator[1]:
+        with np.errstate(over="ignore"):
+            assert found.lo <= np.divide(a, y) <= found.hi
+    if edge > 0 and numerator[0] > 0:
+        assert np.isinf(found.lo) == negative
+        assert np.isinf(found.hi) != negative or numerator[1] / edge > 1e300
+
+
+def test_a_declared_tail_makes_a_conditional_certificate(tmp_path):
+    with pytest.raises(InputError, match=r"integrable|bounded"):
+        af.compile("(1-cos(x))**-0.25", LINE, eps=0.5, norm=1, construction="grid")
+    net = af.compile("(1-cos(x))**-0.25", LINE, eps=0.6, norm=1, construction="grid", tail="1.3*x**(-1/2)")
+    assert net.certificate.status is Status.CONDITIONAL
+    assert "at most '1.3*x**(-1/2)'" in net.certificate.assumptions[0]
+    x = (np.arange(200_000) + 0.5) / 200_000
+    assert np.abs(net(x) - (1 - np.cos(x)) ** -0.25).mean() <= net.certificate.bound <= 0.6
+    net.save(tmp_path / "f.safetensors")
+    again = af.load(tmp_path / "f.safetensors").certificate
+    assert (again.status, again.assumptions) == (net.certificate.status, net.certificate.assumptions)
+    assert again.recheck().bound == net.certificate.bound
+    assert len(again.claim.imitated.identity()) == 2
+
+
+@pytest.mark.parametrize(
+    ("tail", "keywords", "message"),
+    [
+        ("x**(-1/2)", {"norm": 1}, "tail must be at least"),
+        ("1.3/x", {"norm": 1}, "1 times p = 1 must be below 1"),
+        ("[2*x**(-1/2), 1]", {"norm": 1}, "one formula"),
+        ("2*x**(-1/2)", {}, "an L_p norm"),
+        (3.0, {"norm": 1}, "a formula in text"),
+        ("y", {"norm": 1}, "y"),
+    ],
+)
+def test_tails_that_say_nothing_are_refused(tail, keywords, message):
+    with pytest.raises(InputError, match=message):
+        af.compile("(1-cos(x))**-0.25", LINE, eps=0.5, construction="grid", tail=tail, **keywords)
+
+
+def test_a_tail_goes_with_formulas():
+    with pytest.raises(InputError, match="formulas in text"):
+        af.compile(np.log, (0, 1), eps=0.5, norm=1, tail="x")

@@ -33,9 +33,12 @@ def dies_once(flag: Path, number: int) -> int:
 class Deadly(Expression):
     """A formula that kills the first worker that is given a whole chunk of boxes."""
 
+    flag: Path
+    home: int
+
     def __init__(self, flag: Path) -> None:
         super().__init__(FORMULA, as_box(SQUARE))
-        self.flag, self.home = flag, os.getpid()
+        vars(self).update(flag=flag, home=os.getpid())
 
     def enclose(self, boxes):
         if len(boxes) == CHUNK and os.getpid() != self.home and not self.flag.exists():

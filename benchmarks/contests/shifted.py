@@ -128,7 +128,7 @@ def _task(
     """Prompts in batches. What is wanted is measured in the unit of y that the prompt is written in."""
     import torch
 
-    from attnfun.experiments.training import Rows, masks_held, perturbed, randomised
+    from attnfun.experiments.training import OutputRows, masks_held, perturbed, randomised
 
     (draw, held, count), (module, rows, prompt) = drawing, learner
 
@@ -139,7 +139,7 @@ def _task(
         return torch.tensor(inputs, dtype=torch.float64), torch.tensor(np.stack(wanted), dtype=torch.float64)
 
     checks, truth = made(held)
-    model = Rows(module, rows)
+    model = OutputRows(module, rows)
     return Task(
         title,
         lambda rng: made([draw(rng) for _ in range(count)]),

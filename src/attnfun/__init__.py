@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .domains import Box, Points, Region
     from .given import certify, compare, ranges
+    from .hidden_layer import rectifiers
     from .initialise import init_
     from .pieces.partition import partition
     from .regressor import AttentionRegressor
@@ -41,6 +42,7 @@ __all__ = [
     "load",
     "partition",
     "ranges",
+    "rectifiers",
     "types",
     "zoo",
 ]
@@ -52,6 +54,7 @@ _HOMES = {
     "given": ("certify", "compare", "ranges"),
     "initialise": ("init_",),
     "pieces.partition": ("partition",),
+    "hidden_layer": ("rectifiers",),
     "regressor": ("AttentionRegressor",),
     "targets": ("MaxAffine", "Samples", "TruncatedLinear"),
 }

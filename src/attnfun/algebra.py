@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .errors import InputError
 from .formula.functions import FUNCTIONS
 from .resources.deadline import TIME_LIMIT, Deadline
 
@@ -103,6 +104,16 @@ class Algebra:
 
     def __pos__(self: Any) -> Compiled:
         return self
+
+    def __lt__(self: Any, other: Any) -> bool:
+        """Python's max(), min() and sorted() call this and can give no network back."""
+        raise InputError(
+            "networks have no order, which max(), min() and sorted() need",
+            got=f"{self!r} and {other!r}",
+            remedy="Write np.maximum(f, g) or np.minimum(f, g).",
+        )
+
+    __le__ = __gt__ = __ge__ = __lt__
 
     def maximum(self: Any, other: Any) -> Compiled:
         """The larger of two values, of networks or numbers; also written `np.maximum(net, other)`."""

@@ -529,7 +529,8 @@ def _read_point(line: str, size: int) -> list[float]:
     except ValueError:
         numbers = []
     if len(numbers) != size:
-        raise af.errors.InputError(f"a point needs {size} numbers separated by commas", got=repr(line.strip()))
+        wanted = "one number" if size == 1 else f"{size} numbers separated by commas"
+        raise af.errors.InputError(f"a point needs {wanted}", got=repr(line.strip()))
     return numbers
 
 
@@ -541,6 +542,7 @@ KEYWORDS = (
 NAMES = {"panels": "panel", "output": "component"}
 """Where the option has another name."""
 KEYWORD = re.compile(rf"\b({'|'.join(KEYWORDS)})=(?:\"([^\"]*)\"|([-+\w.]*\w))?")
+SUBJECT = re.compile(rf"^({'|'.join(KEYWORDS)}) (?=must )")
 OPTIONS = re.compile(r"options=\{\"(\w+)\": ([^}]*)\}")
 
 
@@ -555,6 +557,7 @@ def as_options(words: str) -> str:
         name = NAMES.get(found[1], found[1]).replace("_", "-")
         return f"--{name} {found[2] or found[3] or ''}".rstrip()
 
+    words = SUBJECT.sub(lambda found: f"--{NAMES.get(found[1], found[1]).replace('_', '-')} ", words)
     return KEYWORD.sub(option, OPTIONS.sub(r"-O \1=\2", words))
 
 

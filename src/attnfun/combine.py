@@ -25,6 +25,7 @@ from .compiled import DERIVATIVE, MADE_OF_PARTS, Compiled
 from .compiler import compile
 from .domains.box import WIDEST, Box, as_box
 from .errors import InputError, TimeLimitReached, ToleranceNotMet, shown
+from .formula.circuits import Circuit
 from .formula.writing import Spelled
 from .network import Affine, Network
 from .proofs import Certificate, Claim, Effort, certify, combine
@@ -152,7 +153,20 @@ def applied(pattern: str, *operands: Any) -> Compiled:
         got=target.explain(Interval(box.lo[None], box.hi[None])),
         remedy="Restrict the networks, or shift them away from there.",
     )
+    circuit = target.circuit()
+    if circuit is not None and not circuit.units:  # max(u, v) where u is always below v, say
+        weight, constant = _affine_map(circuit)
+        return _affine(inner, weight, constant, shape, target)
     return _behind(_small(formula, box, max(SHARE * passed, 1e-300), nets[0]), inner, shape)
+
+
+def _affine_map(circuit: Circuit) -> tuple[Floats, Floats]:
+    """The weight (k, m) and constant (m,) of a circuit without units, to the rounding of its coefficients."""
+    weight = np.zeros((circuit.inputs, len(circuit.outputs)))  # (k, m)
+    for column, form in enumerate(circuit.outputs):
+        for atom, coefficient in form.terms.items():
+            weight[atom, column] = float(coefficient.mid)
+    return weight, np.array([float(form.constant.mid) for form in circuit.outputs])
 
 
 def derivative(net: Compiled, variable: str | None, eps: float | None, deadline: Deadline) -> Compiled:
@@ -215,9 +229,11 @@ def _at_hand(net: Compiled) -> Target:
     target = net.certificate.claim.target
     if target is None:
         raise InputError(
-            "the target must be at hand", got=net.name, remedy="Compile it anew: its code is not in a file."
+            "the code of the target must be available",
+            got=net.name,
+            remedy="Compile it anew: its code is not in a file.",
         )
-    plain = type(net.domain) is Box and net.domain.lo.ndim < 2
+    plain = net.domain.kind == Box.kind and net.domain.lo.ndim < 2
     _require(plain, "the domain must be a box of numbers or vectors", got=repr(net.domain))
     return target
 
@@ -246,11 +262,11 @@ def restricted(net: Compiled, domain: object) -> Compiled:
         _require(not unknown, f"the variables of this network are {', '.join(whole.axes)}", got=shown(unknown))
         ends = zip(whole.axes, whole.lo.ravel().tolist(), whole.hi.ravel().tolist(), strict=True)
         given = as_box({name: domain.get(name, (low, high)) for name, low, high in ends})
-        part = Box(given.lo.reshape(whole.shape), given.hi.reshape(whole.shape), whole.names)
+        part = whole.resized(given.lo, given.hi)
     else:
         part = as_box(domain)
         _require(part.size == whole.size, f"a part of {whole!r} must have its shape", got=repr(part))
-        part = Box(part.lo.reshape(whole.shape), part.hi.reshape(whole.shape), whole.names)
+        part = whole.resized(part.lo, part.hi)
     inside = bool(((part.lo >= whole.lo) & (part.hi <= whole.hi)).all())
     _require(inside, f"a part of the domain must lie in {whole!r}", got=repr(part))
     claim = Claim.of_parts(net.network, part, net.output_shape, RESTRICTED, (net.certificate,))
@@ -300,10 +316,13 @@ def _operands(net: Compiled, other: Compiled, shape: tuple[int, ...]) -> tuple[C
     return inner, indices(net.output_shape, shape), start + indices(other.output_shape, shape)
 
 
-def _affine(inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int, ...]) -> Compiled:
-    """An affine map of the values of a network, weight (k, m)."""
-    box, dtype = _roomy(_reach(inner)), inner.network.dtype
-    target = PiecewiseLinear([Stage.affine(weight, constant)], box, shape, "affine map")
+def _affine(
+    inner: Compiled, weight: Floats, constant: Floats, shape: tuple[int, ...], target: Target | None = None
+) -> Compiled:
+    """An affine map of the values of a network, weight (k, m), certified for a target that it stands for."""
+    dtype = inner.network.dtype
+    if target is None:
+        target = PiecewiseLinear([Stage.affine(weight, constant)], _roomy(_reach(inner)), shape, "affine map")
     layer = Affine.tokenwise(round_to(weight, dtype), round_to(constant, dtype))
     certificate = certify(Claim.about(target, Network((layer,), 1, dtype)), inf, seed=inner.certificate.seed)
     return _behind(_made(certificate, "affine"), inner, shape)

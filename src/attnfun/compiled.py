@@ -21,6 +21,7 @@ from .algebra import Algebra
 from .arguments import flag, one_of
 from .calculus.methods import Calculus
 from .constructions import REGISTRY
+from .domains import TwoInputs
 from .domains.box import OUTSIDE, Box, Outside
 from .errors import FileFormatError, InputError
 from .network import Network, storage
@@ -36,6 +37,8 @@ from .runtime.evaluation import Evaluation
 from .runtime.kernels import gradient
 from .targets import Status
 from .targets.combined import Composed, Stacked
+from .targets.expression import Expression
+from .targets.settling import strays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +46,11 @@ if TYPE_CHECKING:
 
 DERIVATIVE = "derivative"
 """How networks are called that are derivatives of others."""
+CELLS = "partition"
+"""How networks are called that assign values to the cells of a partition."""
 THEOREMS = {
     "affine": "an affine map",
+    CELLS: "arXiv 2504.19901 (a head assigns values to the cells of a max-affine partition) [T 1.1]",
     DERIVATIVE: "the derivative of one attention layer, an average over pairs of its tokens [T 13.6]",
     "side by side": "networks side by side, each with its own certificate",
     "composition": "one network of another",
@@ -84,9 +90,9 @@ class Summary:
     a_priori_estimate: float | None
     """The error that was expected before building, where nothing was proved of it."""
     paper_bound: float | None
-    """The paper's own bound for this network; an estimate of it where there is an a priori estimate only."""
+    """The bound by the paper's argument, our constants; an estimate of it where there is an a priori estimate only."""
     paper_tokens: int | None
-    """Memory tokens the paper's own bound asks for at the same eps."""
+    """Memory tokens the paper's own bound needs at the same eps."""
     figures: dict[str, float]
     """The construction's own resources: sharpness beta, number of cells, ..."""
     alternatives: tuple[Alternative, ...] = ()
@@ -114,9 +120,9 @@ class Summary:
 
     @property
     def side_by_side(self) -> str:
-        """The paper's bound, ours or its estimate, and what was proved, next to the error that was measured."""
+        """Bounds by the paper's argument and by ours, or estimates, and what was proved, beside the measured error."""
         sampled = "" if self.a_priori_estimate is None else " (estimated)"
-        known = [] if self.paper_bound is None else [f"paper's bound{sampled} {self.paper_bound:.3g}"]
+        known = [] if self.paper_bound is None else [f"by the paper's argument{sampled} {self.paper_bound:.3g}"]
         if self.a_priori_bound is not None:
             known.append(f"a priori bound {self.a_priori_bound:.3g}")
         if self.a_priori_estimate is not None:
@@ -154,7 +160,7 @@ class Compiled(Algebra, Calculus):
     alternatives: tuple[Alternative, ...] = ()
     """What the planner chose from, the choice first."""
     options: dict[str, Any] = field(default_factory=dict)
-    """What was asked of the construction; None for what is no number or text and cannot be written down."""
+    """The options given to the construction; None for what is no number or text and cannot be written down."""
 
     @property
     def name(self) -> str:
@@ -183,6 +189,7 @@ class Compiled(Algebra, Calculus):
     def __call__(
         self,
         points: npt.ArrayLike | Mapping[str, Any] | None = None,
+        second: npt.ArrayLike | None = None,
         /,
         *,
         outside: Outside | None = None,
@@ -191,6 +198,7 @@ class Compiled(Algebra, Calculus):
     def __call__(
         self,
         points: npt.ArrayLike | Mapping[str, Any] | Compiled | None = None,
+        second: npt.ArrayLike | None = None,
         /,
         *,
         outside: Outside | None = None,
@@ -202,7 +210,13 @@ class Compiled(Algebra, Calculus):
         array gives a Dask array, evaluated when that is computed. A frame (pandas, polars) is read by the names of its
         columns, those of the domain's axes, and gives a column, or a frame with one for each output. Called on another
         compiled network, it gives the composition of both.
+
+        A network of two inputs takes both, `net(Q, K)` or `net(Q=..., K=...)`, or all coordinates as one array.
         """
+        if second is not None:
+            if not isinstance(self.domain, TwoInputs):
+                raise InputError("a second array of points needs a network of two inputs", got=repr(self.domain))
+            points = self.domain.joined(points, second)  # type: ignore[arg-type]
         if named or points is None or isinstance(points, Mapping):
             if points is not None and named:
                 raise InputError("points must be given by place or by name, not both", got=", ".join(named))
@@ -247,6 +261,25 @@ class Compiled(Algebra, Calculus):
         result = slopes.reshape((*lead, *self.output_shape, *np.shape(points)[len(lead) :]))
         return result if result.ndim else result[()]
 
+    def beyond(self, low: float = -math.inf, high: float = math.inf) -> float:
+        """A bound on the error for all real x from `low` to `high`, where points outside the domain are clipped to it.
+
+        It is what the certificate bounds, which is about the domain, and how far the target strays beyond it [T 9.13].
+        Exported networks do not clip.
+
+        >>> import attnfun as af
+        >>> net = af.compile("atan(x)", domain={"x": (-math.inf, math.inf)}, eps=0.1)
+        >>> bool(net.beyond() <= 0.1), bool(abs(net(1e300) - math.pi / 2) <= 0.1)
+        (True, True)
+        """
+        target, clips = self.certificate.claim.target, self.outside == "clip"
+        if not isinstance(target, Expression) or self.domain.size != 1 or not (clips and self.certificate.proved):
+            raise InputError(
+                'a bound beyond the domain needs a formula in one variable, a proof and outside="clip"',
+                got=f"{self.domain!r}, {self.certificate.status.value}, outside={self.outside!r}",
+            )
+        return math.nextafter(self.certificate.bound + strays(target, low, high), math.inf)
+
     def summary(self) -> Summary:
         """What was built, how large it is, and what is known about its error."""
         logit, value = largest_numbers(self.network, self.domain)
@@ -278,13 +311,13 @@ class Compiled(Algebra, Calculus):
         """A plain `torch.nn.Module` around stock `nn.MultiheadAttention` and `nn.Linear`."""
         from .runtime.backends.torch import to_torch
 
-        return to_torch(self.network, self.domain.shape, self.output_shape)
+        return to_torch(self.network, *self._shapes)
 
     def to_jax(self) -> Any:
         """A pure JAX function `apply(weights, points)` and its weights, a pytree: `apply, weights = net.to_jax()`."""
         from .runtime.backends.jax import to_jax
 
-        return to_jax(self.network, self.domain.shape, self.output_shape)
+        return to_jax(self.network, *self._shapes)
 
     def to_transformer_lens(self) -> Any:
         """An attention-only `TransformerBridge` of TransformerLens 4, with a map of its tokens, features and heads.
@@ -293,7 +326,7 @@ class Compiled(Algebra, Calculus):
         """
         from .runtime.backends.lens import to_transformer_lens
 
-        return to_transformer_lens(self.network, self.domain.shape, self.output_shape)
+        return to_transformer_lens(self.network, *self._shapes)
 
     def to_huggingface(self) -> Any:
         """A Hugging Face `PreTrainedModel` of stock parts; its configuration carries the certificate.
@@ -302,10 +335,12 @@ class Compiled(Algebra, Calculus):
         """
         from .runtime.backends.huggingface import to_huggingface
 
-        return to_huggingface(self.network, self.domain.shape, self.output_shape, self._known())
+        return to_huggingface(self.network, *self._shapes, known=self._known())
 
     def to_onnx(self, path: str | os.PathLike[str], attention: str = "decomposed") -> None:
         """Write an ONNX model of standard operators, "points" (batch, ...) to "values" (batch, ...).
+
+        A model of two inputs has them both, by their names.
 
         `attention` is "decomposed", into operators that every runtime knows, or "operator", the standard `Attention` of
         opset 23. Domain and certificate are in its metadata. It does not check that points lie in the domain.
@@ -313,7 +348,9 @@ class Compiled(Algebra, Calculus):
         from .runtime.backends.onnx import to_onnx
 
         known = {name: text if isinstance(text, str) else json.dumps(text) for name, text in self._known().items()}
-        model = to_onnx(self.network, self.domain.shape, self.output_shape, known, attention)
+        names = tuple(self.domain.inputs) if isinstance(self.domain, TwoInputs) and self.network.keyed else ("points",)
+        points, values, *second = self._shapes
+        model = to_onnx(self.network, points, values, known, attention, *second, names=names)
         storage.write_whole(path, model.SerializeToString())
 
     def export(self, path: str | os.PathLike[str], to: str) -> list[Path]:
@@ -332,7 +369,15 @@ class Compiled(Algebra, Calculus):
             from .runtime.backends.huggingface import write
 
             return write(self.to_huggingface(), path)
-        return files.write(to, path, self.network, (self.domain.shape, self.output_shape), self._known())
+        return files.write(to, path, self.network, self._shapes, self._known())
+
+    @property
+    def _shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of points and values as exports have them, and of points of the second input if keys are made of it."""
+        if isinstance(self.domain, TwoInputs) and self.network.keyed:
+            first, second = self.domain.shapes.values()
+            return first, self.output_shape, second
+        return self.domain.shape, self.output_shape
 
     def _known(self) -> dict[str, Any]:
         """What an export says about itself."""
@@ -340,7 +385,7 @@ class Compiled(Algebra, Calculus):
             "attnfun": __version__,
             "variables": list(self.domain.axes),
             "dtype": self.network.dtype,
-            "summary": f"{self.certificate.headline}, for x in {self.domain!r}, in {self.network.dtype}",
+            "summary": f"{self.certificate.headline}, for {self.domain.where}, in {self.network.dtype}",
             "domain": self.domain.as_dict(),
             "certificate": self.certificate.as_dict(),
         }
@@ -459,7 +504,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         certificate.claim.domain.admit(np.empty((0, certificate.claim.domain.size)), outside)  # type: ignore[arg-type]
         built = _unrestricted(certificate)
         kind = built.claim.description["kind"]
-        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else [*REGISTRY, DERIVATIVE]
+        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else [*REGISTRY, DERIVATIVE, CELLS]
         construction = given.text("construction", known)
         return Compiled(
             network=certificate.claim.network,
@@ -534,7 +579,7 @@ def _alternative(given: Fields, name: str) -> Alternative:
 
 
 def _options(given: Fields, construction: str) -> dict[str, Any]:
-    """Numbers, truth values, lines of text and null, for what the construction can be asked."""
+    """Numbers, truth values, lines of text and null, for the options of a construction."""
     for name in _known(given, REGISTRY[construction].options if construction in REGISTRY else (), construction):
         value = given.data[name]
         if isinstance(value, str):

@@ -14,23 +14,24 @@ from threadpoolctl import threadpool_limits
 
 from .arguments import as_float, flag, folder, one_of, real_number, table, whole_number
 from .arithmetic.directed import above_real
-from .arithmetic.formats import dtype_name
+from .arithmetic.formats import FORMATS, dtype_name, round_to
 from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
 from .domains.box import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, did_you_mean, shown
 from .network import Network
 from .network.network import on_each_token
-from .planner import FREE, Attempt, Queue
+from .planner import FREE, Candidate, Queue
 from .proofs import Certificate, Claim, Effort, Progress, certify, judged
 from .readers import read_network
-from .resources.deadline import TIME_LIMIT, Deadline
+from .resources.deadline import TIME_LIMIT, Deadline, until
 from .resources.memory import Memory
 from .resources.progress import with_progress
 from .runtime.kernels import allowance_for
 from .targets import Cache, Sampling, Status, Target, as_target
 from .targets.defects import jumps, refuse_defects
 from .targets.evaluations import parts_of
+from .targets.settling import cut_off, is_open
 
 BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
@@ -46,6 +47,8 @@ LARGER = 1.05
 """Networks that have less than so many times the tokens are about as large."""
 LEAP = 0.3
 """The factor to the next aim, at most, where the last one made a network about as large."""
+RESULTS = 256
+"""Points at which results are compared with the numbers of the dtype."""
 STALLED = 0.95
 """If the error found falls by less than this factor from one attempt to the next, no further one is made."""
 
@@ -66,6 +69,7 @@ def compile(
     memory_limit: float | None = None,
     options: dict[str, Any] | None = None,
     lipschitz: float | None = None,
+    tail: str | None = None,
     output: str | None = None,
     proof: bool = True,
     outside: Outside = "raise",
@@ -83,7 +87,9 @@ def compile(
         A formula such as `"sin(3*x)*y"` (`"[x*y, x+y]"` for vectors), a function on NumPy arrays, or data,
         `af.Samples(X, y)`.
     domain
-        `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`; data have their own.
+        `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`; data have their own. A
+        formula in one variable that settles may have infinite ends, `{"x": (-inf, inf)}` (`Compiled.beyond`). For a
+        function of two inputs a box for each, `{"Q": af.Box(...), "K": af.Box(...)}`.
     eps
         The tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size must be
         asked for, as in `options={"tokens": 500}`.
@@ -102,6 +108,9 @@ def compile(
         and refused before they are made.
     lipschitz
         A declared Lipschitz constant (Euclidean); the function is then a black box.
+    tail
+        In L_p, for a formula with poles that are not known to be integrable: another formula, which is declared to be
+        at least its absolute value almost everywhere, such as `"2*x**-0.4"`. What is proved then is conditional.
     output
         Of a classifier: "logits", "probabilities" or "margin"; by default what the network returns, logits for those of
         scikit-learn.
@@ -147,28 +156,34 @@ def compile(
     effort = Effort(Deadline.of(time_limit), told, executor, checkpoint, Memory.of(memory_limit))
     request = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
     one_of("construction", construction, ("auto", *REGISTRY))
+    beyond = 0.0
+    if is_open(domain):
+        domain, beyond = request.cut_off(target, domain)
+        request = replace(request, outside="clip")
     where = as_box(getattr(target, "domain", None) if domain is None else domain)
-    goal = read_network(target, where, output) or as_target(target, where, lipschitz, request.sampling(cache))
-    with goal.until(effort.deadline):
-        request = request.fitted(goal)
-        goal.domain.admit(np.empty((0, goal.domain.size)), request.outside)
+    sampling, declared = request.sampling(cache), request.declared(tail)
+    goal = read_network(target, where, output) or as_target(target, where, lipschitz, sampling, declared)  # target
+    with until(effort.deadline):
+        request = request.fitted(goal).less(beyond)
         refuse_defects(goal, request.largest_jump, float(request.norm))
+        request.refuse_finer_than_results(goal)
         found = for_each_token(construction, goal, request) or pursue(candidates(construction, goal), goal, request)
         return replace(found, certificate=judged(found.certificate, effort.deadline))
 
 
 def pursue(theorems: list[Construction], goal: Target, request: Request) -> Compiled:
-    """Plan, build and certify, the cheapest first, aiming closer until a certificate meets the tolerance."""
-    queue = Queue(first_attempts(theorems, goal, request), request.budget)
+    """Candidates, the cheapest first: plan, build, prove, and aim closer until a certificate meets the tolerance."""
+    queue = Queue(first_candidates(theorems, goal, request), request.budget)  # candidates
     try:
-        while attempt := queue.cheapest(request.effort.deadline):
+        while candidate := queue.cheapest(request.effort.deadline):  # plan
             try:
-                result = _realise(request, goal, attempt, queue.share)
+                network = _built(request, goal, candidate)  # build
+                result = _proved(request, goal, candidate, network, queue.share)  # prove
                 if request.eps is None or result.certificate.bound <= request.eps:
-                    return replace(result, alternatives=queue.alternatives(attempt))
-                queue.waiting.append(_closer(request.eps, request, goal, attempt, result))
+                    return replace(result, alternatives=queue.alternatives(candidate))
+                queue.waiting.append(_closer(request.eps, request, goal, candidate, result))
             except (ToleranceNotMet, ProofFailed) as miss:
-                queue.drop(attempt, _with_last(request, attempt, miss))
+                queue.drop(candidate, _with_last(request, candidate, miss))
     except TimeLimitReached as late:
         raise _late(request, queue, late) from None
     raise _best_miss(request, goal, queue)
@@ -183,8 +198,7 @@ def for_each_token(construction: str, target: Target, request: Request) -> Compi
     theorems = [] if token is None else for_one_token(construction, token)
     if token is None or not theorems or request.norm != "inf":
         return None
-    with token.until(request.effort.deadline):
-        one = pursue(theorems, token, request)
+    one = pursue(theorems, token, request)
     network = on_each_token(one.network, target.domain.tokens[0])
     if network is None:
         return None
@@ -192,19 +206,19 @@ def for_each_token(construction: str, target: Target, request: Request) -> Compi
     return replace(one, network=network, certificate=certificate)
 
 
-def first_attempts(theorems: list[Construction], target: Target, request: Request) -> list[Attempt]:
+def first_candidates(theorems: list[Construction], target: Target, request: Request) -> list[Candidate]:
     """All constructions that know the options and, in L_p, bear the target's jumps; one alone with its plan."""
     aim = request.first_aim(target.domain)
     theorems = [theorem for theorem in theorems if theorem.options >= set(request.options)] or theorems
     if len(theorems) > 1 and request.norm != "inf" and jumps(target, math.inf if aim is None else aim):
         theorems = [theorem for theorem in theorems if theorem.serves_jumps]
     if len(theorems) > 1:
-        return [Attempt.named(theorem, target, request.for_planning(theorem, aim)) for theorem in theorems]
+        return [Candidate.named(theorem, target, request.for_planning(theorem, aim)) for theorem in theorems]
     return [_planned(theorem, target, request.for_planning(theorem, aim)) for theorem in theorems]
 
 
-def _planned(theorem: Construction, target: Target, planning: PlanRequest, last: Compiled | None = None) -> Attempt:
-    return Attempt.with_plan(theorem, planning, theorem.plan(target, planning), last)
+def _planned(theorem: Construction, target: Target, planning: PlanRequest, last: Compiled | None = None) -> Candidate:
+    return Candidate.with_plan(theorem, planning, theorem.plan(target, planning), last)
 
 
 @dataclass(frozen=True)
@@ -243,6 +257,14 @@ class Request:
         told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
         return Sampling(effort.executor, cache, told)
 
+    def declared(self, tail: object) -> str | None:
+        """A declared tail, which goes with L_p norms."""
+        if tail is None:
+            return None
+        _require(isinstance(tail, str), "tail must be a formula in text", tail)
+        _require(self.norm != "inf", "a tail is declared for an L_p norm, norm=p", self.norm)
+        return str(tail)
+
     def for_planning(self, theorem: Construction, aim: float | None) -> PlanRequest:
         """What the theorem is asked for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
@@ -265,7 +287,8 @@ class Request:
         )
 
     def fitted(self, target: Target) -> Request:
-        """Make a relative tolerance absolute; of what is estimated nothing is proved."""
+        """The request for a target that it suits: a relative tolerance absolute, and no proof of what is estimated."""
+        target.domain.admit(np.empty((0, target.domain.size)), self.outside)
         if target.status is Status.ESTIMATED and self.proof:
             return replace(self, proof=False).fitted(target)
         if self.eps is None or not self.relative:
@@ -273,6 +296,35 @@ class Request:
         largest = target.largest_value(self.seed)
         _require(largest > 0, "a relative tolerance needs a target that is not zero", largest)
         return replace(self, eps=self.eps * largest)
+
+    def refuse_finer_than_results(self, target: Target) -> None:
+        """ToleranceNotMet at once where no number of the dtype is within eps of a value of the target [T 10.5].
+
+        Results are stored in the dtype, so that at any point the error is at least the distance of the target's value
+        from the nearest number of the dtype.
+        """
+        asked = self.eps is not None and self.norm == "inf" and self.proof and FORMATS[self.dtype].coarse
+        if self.eps is None or not asked or not target.evaluable or target.evaluations is not None:
+            return
+        values = target.values(target.domain.sample(RESULTS, np.random.default_rng(self.seed)))  # (B, m)
+        apart = np.abs(values - round_to(values, self.dtype))
+        least, value = float(apart.max()), float(values.flat[int(np.argmax(apart))])
+        if least > self.eps:
+            raise ToleranceNotMet(
+                f"eps={self.eps:g} is finer than results in {self.dtype} are",
+                got=f"a value of {value:.6g}, which is {least:.3g} from the nearest number in {self.dtype}",
+                remedy=f"Use a finer dtype, or eps above {least:.2g}.",
+            )
+
+    def cut_off(self, target: object, domain: Any) -> tuple[Box, float]:
+        """A finite interval for a domain with an infinite end, and how far the target strays beyond it [T 9.13]."""
+        _require(self.norm == "inf", 'a domain with an infinite end needs norm="inf"', self.norm)
+        _require(self.outside != "allow", 'a domain with an infinite end needs outside="clip"', self.outside)
+        return cut_off(target, domain, self.eps, relative=self.relative)
+
+    def less(self, beyond: float) -> Request:
+        """What is left of the tolerance for the interval itself."""
+        return self if self.eps is None or not beyond else replace(self, eps=self.eps - 1.001 * beyond)
 
     def first_aim(self, domain: Box) -> float | None:
         """The error that the first network is planned for; in L_p as a p-mean."""
@@ -288,16 +340,20 @@ class Request:
         return math.inf if self.eps is None or self.norm != "inf" else 2 * self.eps
 
 
-def _realise(request: Request, target: Target, attempt: Attempt, share: float = 1.0) -> Compiled:
-    """Build the planned network and certify it, in a share of the time left.
-
-    TimeLimitReached, with an estimate for its network, if there was no time to prove any bound.
-    """
-    theorem, plan = attempt.theorem, attempt.settled
+def _built(request: Request, target: Target, candidate: Candidate) -> Network:
+    """The planned network, if there is room for it."""
+    plan = candidate.settled
     numbers = COPIES * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
     request.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
-    network = theorem.build(target, plan, request.dtype)
-    effort = replace(request.effort, deadline=request.effort.deadline.share(share))
+    return candidate.theorem.build(target, plan, request.dtype)
+
+
+def _proved(request: Request, target: Target, candidate: Candidate, network: Network, share: float = 1.0) -> Compiled:
+    """The network with its certificate, in a share of the time left.
+
+    TimeLimitReached, with an estimate for the network, if there was no time to prove any bound.
+    """
+    target = candidate.settled.target or target
     try:
         certificate = certify(
             Claim.about(target, network),
@@ -305,41 +361,41 @@ def _realise(request: Request, target: Target, attempt: Attempt, share: float = 
             norm=float(request.norm),
             proof=request.proof,
             seed=request.seed,
-            effort=effort,
+            effort=replace(request.effort, deadline=request.effort.deadline.share(share)),
         )
     except TimeLimitReached as late:
-        late.best = None if late.estimate is None else _compiled(request, target, attempt, network, late.estimate)
+        late.best = None if late.estimate is None else _compiled(request, target, candidate, network, late.estimate)
         raise
-    return _compiled(request, target, attempt, network, certificate)
+    return _compiled(request, target, candidate, network, certificate)
 
 
 def _compiled(
-    request: Request, target: Target, attempt: Attempt, network: Network, certificate: Certificate
+    request: Request, target: Target, candidate: Candidate, network: Network, certificate: Certificate
 ) -> Compiled:
     """What users get."""
-    theorem, plan, scale = attempt.theorem, attempt.settled, request.scale(target.domain)
+    theorem, plan, scale = candidate.theorem, candidate.settled, request.scale(target.domain)
     proved = target.as_dict()["kind"] in theorem.proves
     if target.evaluable:  # what was measured at rows of data stays as it was measured
         certificate = certificate.allowing(allowance_for(network, certificate.bound, request.eps, float(request.norm)))
     return Compiled(
         network=network,
-        certificate=replace(certificate, claim=Claim.about(target, network)),
+        certificate=certificate,
         construction=theorem.name,
         eps=request.eps,
         a_priori=above_real(plan.a_priori * scale) if proved else plan.a_priori * scale,
         a_priori_proved=proved,
         paper_bound=None if plan.paper_bound is None else plan.paper_bound * scale,
         figures=plan.figures | ({} if target.evaluations is None else {EVALUATIONS: float(target.evaluations)}),
-        paper_tokens=_paper_tokens(request, target, attempt),
+        paper_tokens=_paper_tokens(request, target, candidate),
         outside=request.outside,
         options={name: _written(value) for name, value in request.options.items()},
     )
 
 
-def _paper_tokens(request: Request, target: Target, attempt: Attempt) -> int | None:
+def _paper_tokens(request: Request, target: Target, candidate: Candidate) -> int | None:
     """The size by the paper's own bound; it takes samples, so that there may be no time for it."""
     try:
-        return None if request.eps is None else attempt.theorem.paper_tokens(target, attempt.settled, request.eps)
+        return None if request.eps is None else candidate.theorem.paper_tokens(target, candidate.settled, request.eps)
     except TimeLimitReached:
         return None
 
@@ -350,9 +406,9 @@ def _written(option: Any) -> Any:
     return option if isinstance(option, bool | int | float | str) else None
 
 
-def _closer(eps: float, request: Request, target: Target, attempt: Attempt, result: Compiled) -> Attempt:
+def _closer(eps: float, request: Request, target: Target, candidate: Candidate, result: Compiled) -> Candidate:
     """The attempt that aims closer, or the reason why there is none."""
-    theorem, plan, last = attempt.theorem, attempt.settled, attempt.last
+    theorem, plan, last = candidate.theorem, candidate.settled, candidate.last
     if plan.limit * request.scale(target.domain) > eps:
         limit = f"In {request.dtype} the construction {theorem.name} gets to about {plan.limit:.2g} here"
         raise _missed(request, result, f"{limit}: {theorem.at_limit}")
@@ -363,11 +419,11 @@ def _closer(eps: float, request: Request, target: Target, attempt: Attempt, resu
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(request, result, _too_coarse(request.dtype, rounding))
     larger = last is not None and result.network.tokens > LARGER * last.network.tokens
-    tried = larger or (attempt.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
+    tried = larger or (candidate.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
     if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
         raise _missed(request, result, _stalled(request, last, result))
     most = 0.8 if larger or last is None else LEAP
-    aim = min(most, max(0.2, MARGIN * eps / certificate.bound)) * (attempt.aim or eps)
+    aim = min(most, max(0.2, MARGIN * eps / certificate.bound)) * (candidate.aim or eps)
     try:
         request.effort.deadline.check("planning")
         return _planned(theorem, target, request.for_planning(theorem, aim), result)
@@ -392,12 +448,12 @@ def _unfinished(found: float, work: float | None, eps: float) -> str:
 
 
 def _with_last(
-    request: Request, attempt: Attempt, miss: ToleranceNotMet | ProofFailed
+    request: Request, candidate: Candidate, miss: ToleranceNotMet | ProofFailed
 ) -> ToleranceNotMet | ProofFailed:
     """A miss without a network of its own, beside what the attempt before it came to."""
-    if attempt.last is None or not isinstance(miss, ToleranceNotMet) or miss.best is not None:
+    if candidate.last is None or not isinstance(miss, ToleranceNotMet) or miss.best is not None:
         return miss
-    return _missed(request, attempt.last, f"Aiming closer: {str(miss).rstrip('.')}")
+    return _missed(request, candidate.last, f"Aiming closer: {str(miss).rstrip('.')}")
 
 
 def _stalled(request: Request, last: Compiled, result: Compiled) -> str:
@@ -416,7 +472,7 @@ def _rounding(result: Compiled) -> float:
 
 def _missed(request: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
     """The error for a tolerance that the best network misses; a proof that a limit of memory ended says so."""
-    reasons = [reason for reason in (best.certificate.stopped, remedy) if reason]
+    reasons = dict.fromkeys(reason for reason in (best.certificate.stopped, remedy) if reason)  # each once
     return ToleranceNotMet(
         f"eps={request.eps:g} could not be reached",
         got=f"{best.certificate.headline} with {best.network.tokens} tokens",
@@ -433,7 +489,7 @@ def _best_miss(request: Request, target: Target, queue: Queue) -> ToleranceNotMe
     for _, reason in queue.dropped:
         if reason is not None:
             return reason
-    cheapest = min((attempt for attempt, _ in queue.dropped), key=lambda each: each.rank)
+    cheapest = min((candidate for candidate, _ in queue.dropped), key=lambda each: each.rank)
     if cheapest.last is not None and cheapest.last.certificate.stopped:
         return _missed(request, cheapest.last, f"A closer network takes {cheapest.tokens} tokens: raise budget=")
     return _over_budget(request, target, cheapest)
@@ -445,9 +501,9 @@ def _late(request: Request, queue: Queue, late: TimeLimitReached) -> ToleranceNo
     return late if best is None or request.eps is None else _missed(request, best, late.reason)
 
 
-def _over_budget(request: Request, target: Target, attempt: Attempt) -> ToleranceNotMet:
+def _over_budget(request: Request, target: Target, candidate: Candidate) -> ToleranceNotMet:
     """The error for a tolerance beyond the budget, with the best network within it (estimated only)."""
-    theorem, tokens = attempt.theorem, attempt.tokens
+    theorem, tokens = candidate.theorem, candidate.tokens
     if "tokens" not in theorem.options:
         return ToleranceNotMet(
             f"the construction {theorem.name} needs {tokens} tokens for this target",
@@ -456,8 +512,9 @@ def _over_budget(request: Request, target: Target, attempt: Attempt) -> Toleranc
         )
     within = replace(request, eps=None, proof=False, options={**request.options, "tokens": request.budget})
     try:
-        best = _realise(within, target, _planned(theorem, target, within.for_planning(theorem, None)))
-        got = f"budget={request.budget}, with which the {best.certificate.headline}"
+        smaller = _planned(theorem, target, within.for_planning(theorem, None))
+        best = _proved(within, target, smaller, _built(within, target, smaller))
+        got = f"budget={request.budget}, which gets to an {best.certificate.headline}"
     except TimeLimitReached as late:
         best, got = late.best, f"budget={request.budget}"
     return ToleranceNotMet(

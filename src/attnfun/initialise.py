@@ -175,7 +175,7 @@ def _certified(net: Compiled, network: Network, eps: float | None, deadline: Dea
     known = net.certificate
     if known.claim.target is None:
         raise InputError(
-            "a network is certified anew where it is written, which takes its function",
+            "certifying a network anew needs the code of its function",
             got=repr(net.name),
             remedy="Pass the function and its domain instead.",
         )

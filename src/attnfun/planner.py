@@ -54,14 +54,14 @@ class Alternative:
 
 
 @dataclass(frozen=True, eq=False)
-class Attempt:
+class Candidate:
     """A construction in the queue: named, then forecast, then planned, then perhaps tried and planned again."""
 
     theorem: Construction
     aim: float | None
     tokens: int
     depth: int
-    further: Callable[[], Attempt]
+    further: Callable[[], Candidate]
     """The next of these stages; a plan is the last."""
     work: float | None = None
     """Of the proof, where something is known about it and there is to be one."""
@@ -72,10 +72,10 @@ class Attempt:
     """The result of the attempt before, which missed the tolerance."""
 
     @classmethod
-    def named(cls, theorem: Construction, target: Target, request: PlanRequest) -> Attempt:
+    def named(cls, theorem: Construction, target: Target, request: PlanRequest) -> Candidate:
         """Before anything is asked."""
 
-        def forecast() -> Attempt:
+        def forecast() -> Candidate:
             found = theorem.forecast(target, request)
             work = found.work if request.proof else None
             return cls(
@@ -92,7 +92,7 @@ class Attempt:
     @classmethod
     def with_plan(
         cls, theorem: Construction, request: PlanRequest, plan: Plan, last: Compiled | None = None
-    ) -> Attempt:
+    ) -> Candidate:
         """Ready to be built."""
         again = partial(cls.with_plan, theorem, request, plan, last)
         work = plan.work if request.proof else None
@@ -124,62 +124,64 @@ class Attempt:
 class Queue:
     """The constructions that are still in question, and why others are not."""
 
-    def __init__(self, attempts: Iterable[Attempt], budget: int) -> None:
-        self.waiting, self.budget = list(attempts), budget
-        self.dropped: list[tuple[Attempt, ToleranceNotMet | ProofFailed | None]] = []
+    def __init__(self, waiting: Iterable[Candidate], budget: int) -> None:
+        self.waiting, self.budget = list(waiting), budget
+        self.dropped: list[tuple[Candidate, ToleranceNotMet | ProofFailed | None]] = []
 
-    def cheapest(self, deadline: Deadline) -> Attempt | None:
+    def cheapest(self, deadline: Deadline) -> Candidate | None:
         """Take out the cheapest attempt, planned and within the budget; None if there is none left.
 
         TimeLimitReached if there is no time for the plan; the attempt stays in the queue.
         """
         while self.waiting:
             deadline.check("planning")
-            attempt = min(self.waiting, key=lambda each: each.rank)
-            if attempt.plan is None and not (attempt.forecast and attempt.tokens > self.budget):
-                self.waiting.append(attempt.further())
-            self.waiting.remove(attempt)
-            if attempt.forecast and attempt.tokens > self.budget:
-                self.dropped.append((attempt, None))
-            elif attempt.plan is not None:
-                return attempt
+            candidate = min(self.waiting, key=lambda each: each.rank)
+            if candidate.plan is None and not (candidate.forecast and candidate.tokens > self.budget):
+                self.waiting.append(candidate.further())
+            self.waiting.remove(candidate)
+            if candidate.forecast and candidate.tokens > self.budget:
+                self.dropped.append((candidate, None))
+            elif candidate.plan is not None:
+                return candidate
         return None
 
     @property
     def share(self) -> float:
         """The part of the time left that the attempt just taken may use."""
-        return SHARE if any(attempt.tokens <= self.budget for attempt in self.waiting) else 1.0
+        return SHARE if any(candidate.tokens <= self.budget for candidate in self.waiting) else 1.0
 
     @property
     def results(self) -> list[Compiled]:
         """All networks so far, none of which meets the tolerance."""
         missed = [miss.best for _, miss in self.dropped if isinstance(miss, ToleranceNotMet)]
-        return [result for result in (*missed, *(attempt.last for attempt in self.waiting)) if result is not None]
+        return [result for result in (*missed, *(candidate.last for candidate in self.waiting)) if result is not None]
 
-    def drop(self, attempt: Attempt, miss: ToleranceNotMet | ProofFailed) -> None:
+    def drop(self, candidate: Candidate, miss: ToleranceNotMet | ProofFailed) -> None:
         """An attempt that cannot meet the tolerance, or of which nothing can be proved."""
-        self.dropped.append((attempt, miss))
+        self.dropped.append((candidate, miss))
 
-    def alternatives(self, chosen: Attempt) -> tuple[Alternative, ...]:
+    def alternatives(self, chosen: Candidate) -> tuple[Alternative, ...]:
         """The choice, then what was rejected, and why."""
         others = [
-            attempt.described(_verdict(attempt, chosen)) for attempt in sorted(self.waiting, key=lambda each: each.rank)
+            candidate.described(_verdict(candidate, chosen))
+            for candidate in sorted(self.waiting, key=lambda each: each.rank)
         ]
         missed = [
-            attempt.described(_reason(miss) if miss else f"over the budget of {self.budget} tokens")
-            for attempt, miss in self.dropped
+            candidate.described(_reason(miss) if miss else f"over the budget of {self.budget} tokens")
+            for candidate, miss in self.dropped
         ]
         return chosen.described(CHOSEN), *others, *missed
 
 
-def _verdict(attempt: Attempt, chosen: Attempt) -> str:
-    if not attempt.forecast:
-        return f"not forecast, takes {attempt.tokens} tokens or more"
-    size = "more tokens" if attempt.tokens > chosen.tokens else "fewer tokens" if attempt.tokens < chosen.tokens else ""
-    if attempt.work is None or chosen.work is None:
+def _verdict(candidate: Candidate, chosen: Candidate) -> str:
+    if not candidate.forecast:
+        return f"not forecast, takes {candidate.tokens} tokens or more"
+    more = candidate.tokens - chosen.tokens
+    size = "more tokens" if more > 0 else "fewer tokens" if more < 0 else ""
+    if candidate.work is None or chosen.work is None:
         return size or "no better"
-    longer = attempt.work / max(chosen.work, 1.0)
-    if attempt.work > FREE and longer > LONGER:
+    longer = candidate.work / max(chosen.work, 1.0)
+    if candidate.work > FREE and longer > LONGER:
         return ", ".join(filter(None, [size, f"a proof of about {longer:.2g} times the work"]))
     if chosen.work > FREE and longer < 1 / LONGER:
         return ", ".join(filter(None, [size, f"a proof of about 1/{1 / longer:.2g} of the work"]))

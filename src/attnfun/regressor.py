@@ -100,7 +100,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
 
 def _study(network: Compiled) -> Study:
-    """What the network's target remembers."""
+    """What was measured while rows were held out."""
     target = network.certificate.claim.target
     if not isinstance(target, SamplesTarget) or target.study is None:
         raise InputError("the network must have been fitted to samples", got=repr(network))

@@ -40,9 +40,9 @@ from .proofs.storage import ends_of
 from .resources.executors import in_order, resident
 from .runtime.backends import numpy as plain
 from .runtime.evaluation import Evaluation
-from .runtime.kernels.banks import Moments, Stream, Tokens
+from .runtime.kernels.banks import BankAverages, HeadMemory, Stream
 from .runtime.kernels.evaluators import attended
-from .runtime.kernels.query_groups import QueryGroup, Step
+from .runtime.kernels.query_groups import PreparedLayer, QueryGroup
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -170,7 +170,7 @@ class Sharded:
 
         return module(partial(ShardFile.read, self.folder), self.frame, self.evaluation, device, group)
 
-    def _prepared(self) -> Iterator[Step]:
+    def _prepared(self) -> Iterator[PreparedLayer]:
         network = self.frame.network
         for number, (layer, querying) in enumerate(plain.query_tokens(network)):
             weights = {**plain.prepare(layer, held_in(network.dtype)), "querying": querying}
@@ -179,15 +179,15 @@ class Sharded:
                 features = np.arange(layer.query.shape[2])
                 banks: list[Any] = [partial(self._ask, number, head) for head in range(layer.heads)]
                 query_groups = tuple(QueryGroup(head, querying, features, bank) for head, bank in enumerate(banks))
-            yield Step(layer, weights, query_groups)
+            yield PreparedLayer(layer, weights, query_groups)
 
-    def _ask(self, layer: int, head: int, queries: Floats) -> Moments:
+    def _ask(self, layer: int, head: int, queries: Floats) -> BankAverages:
         """One head of one layer, for queries (B, k)."""
         work = partial(_shard_moments, self.folder, self.frame.key, layer, head, queries)
         return merged(list(in_order(work, range(self.frame.shards), self.executor)))
 
 
-def _shard_moments(folder: Path, key: str, layer: int, head: int, queries: Floats, part: int) -> Moments:
+def _shard_moments(folder: Path, key: str, layer: int, head: int, queries: Floats, part: int) -> BankAverages:
     """What one shard has to say, on a worker that keeps it."""
     return resident(f"{key} {folder} {part}", lambda: _banks(folder, key, part))[layer][head](queries)
 
@@ -201,14 +201,15 @@ def _banks(folder: Path, key: str, part: int) -> dict[int, list[Stream]]:
     for number in shard.split:
         weights = plain.prepare(shard.network.layers[number], held_in(shard.network.dtype))
         heads = zip(weights["keys"].astype(np.float64), weights["values"].astype(np.float64), strict=True)
-        banks[number] = [Stream.of(Tokens(keys, np.zeros(len(keys)), values)) for keys, values in heads]
+        banks[number] = [Stream.of(HeadMemory(keys, np.zeros(len(keys)), values)) for keys, values in heads]
     return banks
 
 
-def merged(parts: list[Moments]) -> Moments:
+def merged(parts: list[BankAverages]) -> BankAverages:
     """The moments of a whole bank from those of its shards.
 
-    >>> some, others = (Moments(np.array([[y]]), np.array([t]), np.array([m])) for y, t, m in ((1, 0, 1), (3, 2, 1)))
+    >>> some = BankAverages(np.array([[1]]), np.array([0]), np.array([1]))
+    >>> others = BankAverages(np.array([[3]]), np.array([2]), np.array([1]))
     >>> merged([some, others]).mean.round(6)  # (e^0 · 1 + e^2 · 3) / (e^0 + e^2)
     array([[2.761594]])
     """
@@ -217,4 +218,4 @@ def merged(parts: list[Moments]) -> Moments:
     weights = np.stack([part.mass for part in parts]) * np.exp(tops - top)  # (S, B)
     mass = weights.sum(axis=0)
     sums = (weights[..., None] * np.stack([part.mean for part in parts])).sum(axis=0)  # (B, v)
-    return Moments(sums / mass[:, None], top, mass)
+    return BankAverages(sums / mass[:, None], top, mass)

@@ -7,10 +7,21 @@
 """
 
 from .compiled import Compiled, Summary
+from .hidden_layer import RectifierNetwork
 from .initialise import Placement
 from .pieces.partition import Partition
 from .proofs import Certificate, Progress
 from .sharding import Sharded
 from .targets import Status
 
-__all__ = ["Certificate", "Compiled", "Partition", "Placement", "Progress", "Sharded", "Status", "Summary"]
+__all__ = [
+    "Certificate",
+    "Compiled",
+    "Partition",
+    "Placement",
+    "Progress",
+    "RectifierNetwork",
+    "Sharded",
+    "Status",
+    "Summary",
+]

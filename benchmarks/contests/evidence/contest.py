@@ -121,7 +121,7 @@ def _promises(contestant: Contestant, tried: Tried, eps: float) -> bool:
 
 
 def _proved(offer: Offer, eps: float) -> bool:
-    return offer.status == "proved" and offer.bound is not None and offer.bound <= eps
+    return offer.status.startswith("proved") and offer.bound is not None and offer.bound <= eps
 
 
 def _measured(problem: Problem, contestant: Contestant, eps: float, tried: Tried) -> Entry:

@@ -16,7 +16,7 @@ import numpy as np
 
 import attnfun as af
 
-from .. import peers
+from .. import peers, sollya
 from ..kolmogorov import GRIDS, grown
 from ..peers import Fit, Floats
 from .problem import Problem
@@ -32,6 +32,7 @@ took more than its seconds of computing does not count."""
 SCATTERED = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 HIDDEN, MEMORY = (16, 32, 64), (16, 64, 256)
 CELLS = (16, 64, 256, 1024, 4096, 16384)
+UNITS = (8, 16, 32, 64, 128, 256, 512)
 ROW = 2**14
 """Numbers that a trained network may hold for one point."""
 POOL, WHOLE = 2**14, 2**11
@@ -47,7 +48,7 @@ class Offer:
     bound: float | None = None
     """On the error, relative; infinite if none was found."""
     status: str = ""
-    """Of the bound: proved, estimated or a priori (the paper's own); empty where there is none."""
+    """Of the bound: proved, proved in real arithmetic, estimated or a priori (the paper's own); or empty."""
     tokens: int | None = None
     paper: float | None = None
     """Tokens that the paper's own bound asks for at this tolerance."""
@@ -111,19 +112,20 @@ def _ours(problem: Problem, net: af.types.Compiled, note: str = "") -> Offer:
     return Offer(size, fit, proof.bound / problem.scale, proof.status.value, network.tokens, paper, note)
 
 
-def paper(construction: str) -> Ladder:
-    """A construction of the papers with sampled values, at growing sizes; measured, and its bound for the tolerance."""
+def paper(construction: str, option: str, sizes: Sequence[int]) -> Ladder:
+    """A construction of the papers at growing sizes; measured, and its bound for the tolerance where it has one."""
 
     def offers(problem: Problem, tolerances: Sequence[float], seconds: float) -> Iterator[Offer]:
-        def made(cells: int) -> Offer:
+        def made(size: int) -> Offer:
             net = af.compile(
-                problem.formula, problem.domain, construction=construction, options={"tokens": cells}, proof=False
+                problem.formula, problem.domain, construction=construction, options={option: size}, proof=False
             )
             bound = None if net.paper_bound is None else net.paper_bound / problem.scale
             fit = Fit(lambda rows: net(problem.places(rows)) / problem.scale, net.network.parameters)
-            return Offer(f"{cells} cells", fit, bound, "" if bound is None else "a priori", net.network.tokens)
+            words = f"{size} {'cells' if option == 'tokens' else option}"
+            return Offer(words, fit, bound, "" if bound is None else "a priori", net.network.tokens)
 
-        yield from paced(CELLS, made, seconds)
+        yield from paced(sizes, made, seconds)
 
     return offers
 
@@ -217,12 +219,22 @@ def trained_kan(problem: Problem, tolerances: Sequence[float], seconds: float) -
         yield Offer(str(grid), fit)
 
 
+def sollya_polynomials(problem: Problem, tolerances: Sequence[float], seconds: float) -> Iterator[Offer]:
+    """One of Sollya's polynomials for each tolerance, with its proved bound in real arithmetic."""
+    ((variable, ends),) = problem.domain.items()
+    for eps in tolerances:
+        found = sollya.polynomial(problem.formula, (variable, *ends), problem.scale, eps, seconds / len(tolerances))
+        if found is not None:
+            size = f"degree {len(found.coefficients) - 1}"
+            yield Offer(size, found.fit, found.bound, "proved in real arithmetic")
+
+
 OURS, SAMPLED = "attnfun", "attnfun, values only"
 CONTESTANTS = (
     Contestant(OURS, "its own choice", attnfun_reading, must_prove=True, light=True, ours=True),
     Contestant(SAMPLED, "its own choice", attnfun_sampling, light=True, ours=True),
-    Contestant("arXiv 2504.19901, one head", f"cells {CELLS}", paper("grid")),
-    Contestant("arXiv 2504.15956, two layers", f"cells {CELLS}", paper("two-layer-lookup")),
+    Contestant("arXiv 2504.19901, one head", f"cells {CELLS}", paper("grid", "tokens", CELLS)),
+    Contestant("arXiv 2504.15956, two layers", f"rectifiers {UNITS}", paper("two-layer", "units", UNITS)),
     Contestant("attention, trained", f"memory tokens {MEMORY}", trained_attention),
     Contestant("MLP, trained", f"hidden units in both layers {HIDDEN}", trained_perceptron),
     Contestant("KAN (pykan), trained", f"intervals of its splines {GRIDS}", trained_kan),
@@ -230,6 +242,7 @@ CONTESTANTS = (
     Contestant(
         "AAA", "support points, growing by a fifth", peer("AAA", geometric(2, MOST_POLES)), most_variables=1, light=True
     ),
+    Contestant("Sollya", "its own guess of the degree", sollya_polynomials, most_variables=1, must_prove=True),
     Contestant("cubic spline", "points an axis, growing by a fifth", peer("spline", geometric(4)), light=True),
     Contestant("RBF (SciPy)", f"points {SCATTERED}", peer("RBF", lambda _: SCATTERED), light=True),
     Contestant("GP (scikit-learn)", f"points {SCATTERED}", peer("GP", lambda _: SCATTERED)),

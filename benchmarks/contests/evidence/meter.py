@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -25,6 +26,12 @@ def _resident(field: str) -> float | None:
     return int(found[1]) / 1024 if found else None
 
 
+def _computing() -> float:
+    """Seconds of computing of this process and of the programs that it ran."""
+    children = os.times()
+    return time.process_time() + children.children_user + children.children_system
+
+
 def metered(work: Callable[[], T]) -> tuple[T, float, float | None]:
     """What came of it, seconds of computing, and megabytes above what was held before (Linux; elsewhere None)."""
     before = _resident("VmRSS")
@@ -32,9 +39,9 @@ def metered(work: Callable[[], T]) -> tuple[T, float, float | None]:
         RESET.write_text("5")  # forget the peak
     except OSError:
         before = None
-    began = time.process_time()
+    began = _computing()
     done = work()
-    seconds, peak = time.process_time() - began, _resident("VmHWM")
+    seconds, peak = _computing() - began, _resident("VmHWM")
     return done, seconds, None if before is None or peak is None else max(0.0, peak - before)
 
 

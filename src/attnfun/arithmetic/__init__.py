@@ -4,6 +4,6 @@ from . import functions as functions
 from . import jet_functions as jet_functions
 from .interval import Interval, Untraceable, as_interval, join
 from .jets import Jet
-from .truth import Truth, as_truth
+from .truth import TruthValues, as_truth
 
-__all__ = ["Interval", "Jet", "Truth", "Untraceable", "as_interval", "as_truth", "join"]
+__all__ = ["Interval", "Jet", "TruthValues", "Untraceable", "as_interval", "as_truth", "join"]

@@ -74,6 +74,12 @@ class Basis:
         return table
 
     @cached_property
+    def table(self) -> tuple[Integers, Integers]:
+        """`products` end to end, and where each begins, (C+1,), for compiled loops."""
+        lengths = [len(places) for places in self.products]
+        return np.concatenate([[0], np.cumsum(lengths)]), np.concatenate(self.products)
+
+    @cached_property
     def choices(self) -> list[npt.NDArray[np.float64]]:
         """`choices[β][γ]` is the number `C(β+γ, γ)`, beside `products`."""
         orders = range(self.degree + 1)

@@ -53,7 +53,12 @@ def multiply(a: Interval, b: Interval) -> Interval:
 
 @implements("divide", "true_divide")
 def divide(a: Interval, b: Interval) -> Interval:
-    """Quotient; unbounded and not defined where the divisor contains zero."""
+    """Quotient; not defined where the divisor contains zero, and unbounded on one side if that does not change sign.
+
+    >>> whole = divide(Interval([1.0, 1.0]), Interval([0.0, -1.0], [0.5, 1.0]))
+    >>> whole.lo.round(3), whole.hi, whole.defined
+    (array([  2., -inf]), array([inf, inf]), array([False, False]))
+    """
     pole, axes = (b.lo <= 0) & (b.hi >= 0), max(a.ndim, b.ndim)
     ends = _ends(b, axes)
     if pole.any():
@@ -61,8 +66,27 @@ def divide(a: Interval, b: Interval) -> Interval:
     low, high = directed.divide(_ends(a, axes)[:, None], ends)  # (2, 2, *S)
     low, high = np.fmin.reduce(low, axis=(0, 1)), np.fmax.reduce(high, axis=(0, 1))
     if pole.any():
-        low, high = np.where(pole, -np.inf, low), np.where(pole, np.inf, high)
+        above, below = _beside_zero(a, b)
+        low, high = np.where(pole, above.lo, low), np.where(pole, above.hi, high)
+        falls = pole & (b.hi <= 0)
+        low, high = np.where(falls, below.lo, low), np.where(falls, below.hi, high)
     return Interval(low, high, _both(a, b) & ~pole)
+
+
+def _beside_zero(a: Interval, b: Interval) -> tuple[Interval, Interval]:
+    """Quotients by the positive numbers up to b.hi, and by the negative ones from b.lo; all numbers if b has both.
+
+    `a/y` with 0 < y <= h is at least `a/h` for a >= 0 and at most `a/h` for a <= 0; it has no other bound.
+    """
+    sides = list[Interval]()
+    for edge, sign, one_sided in ((b.hi, 1.0, (b.lo >= 0) & (b.hi > 0)), (b.lo, -1.0, (b.hi <= 0) & (b.lo < 0))):
+        safe = np.where(one_sided, edge, sign)
+        start, end = (a.lo, a.hi) if sign > 0 else (a.hi, a.lo)  # of the numerator that gives the least quotient first
+        least, most = directed.divide(start, safe)[0], directed.divide(end, safe)[1]
+        low = np.where(one_sided & (sign * start >= 0), least, -np.inf)
+        high = np.where(one_sided & (sign * end <= 0), most, np.inf)
+        sides.append(Interval(low, high))
+    return sides[0], sides[1]
 
 
 @implements("negative")
@@ -265,7 +289,8 @@ def _whole_power(a: Interval, exponent: float) -> Interval:
     base = absolute(a) if even else a
     with np.errstate(over="ignore", under="ignore"):
         low, high = directed.widen(base.lo**exponent, base.hi**exponent)
-    return Interval(np.maximum(low, 0.0) if even else low, high, a.defined)
+    low, high = np.where(base.lo >= 0, np.maximum(low, 0.0), low), np.where(base.hi <= 0, np.minimum(high, 0.0), high)
+    return Interval(low, high, a.defined)
 
 
 def _real_power(a: Interval, b: Interval) -> Interval:

@@ -5,7 +5,9 @@ Each rule works on all coefficients of a batch at once and carries rounding in t
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
+from importlib import import_module
+from types import ModuleType
 
 import numpy as np
 
@@ -15,6 +17,11 @@ from .jets import TINY, UFUNCS, Jet, compared, pick
 from .series import LEAST, SERIES, Coefficients, power
 from .truth import less, less_equal
 
+FLOOR = 1e-200
+"""Radii of the series of `e^{g - g_0}`, whose first coefficient is 1, are at least so large: products of radii that
+underflow would take a hundred times as long."""
+MUCH = 2**18
+"""Products of coefficients from which on the compiled loops are used."""
 Rows = Floats
 """Coefficients first, (C, *S): where series are multiplied, each coefficient of a batch lies in one piece of memory."""
 
@@ -30,8 +37,12 @@ def convolve(base: Basis, a: Rows, b: Rows, degree_a: int, degree_b: int) -> Row
     if degree_a > degree_b:
         return convolve(base, b, a, degree_b, degree_a)
     out = np.zeros((base.size, *np.broadcast_shapes(a.shape[1:], b.shape[1:])))  # (C, *S)
-    known = base.count(degree_b)
-    for k in range(base.count(degree_a)):
+    rows, known = base.count(degree_a), base.count(degree_b)
+    if _is_much(base, out):
+        flat = out.reshape(base.size, -1)
+        _loops().convolve(*base.table, _flat(a, out), _flat(b, out), rows, known, flat)
+        return out
+    for k in range(rows):
         places = base.products[k][:known]
         out[places] += a[k] * b[: len(places)]
     return out
@@ -75,6 +86,11 @@ def divide(a: Jet, b: Jet) -> Jet:
     with np.errstate(all="ignore"):
         room = size[0] - spread[0] * (1 + slack)
         room = np.where(room > 0, room * (1 - slack), np.nan)
+        if _is_much(base, rest):
+            flat = [part.reshape(base.size, -1) for part in (mid, rad, rest, doubt)]
+            divisor = _flat(others, rest), _flat(spread, rest), _flat(room[None], rest)[0]
+            _loops().divide(*base.table, *flat[2:], *divisor, base.count(b.degree), (slack, step, TINY), *flat[:2])
+            return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad, 0, -1))
         reach = (size + spread) * (1 + slack)
         for k in range(base.size):
             mid[k] = rest[k] / first
@@ -145,22 +161,54 @@ def exp(a: Jet) -> Jet:
     centre, off = start.mid[..., 0], start.rad[..., 0]
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         steps, doubt = rows_of(a.mid, a.ndim) * degrees, rows_of(a.rad, a.ndim) * degrees  # (C, *S)
-        reach = np.abs(steps) + doubt
         mid, rad = np.zeros(steps.shape), np.zeros(steps.shape)
         mid[0] = 1.0
-        for k in range(base.size):
-            if k:
-                mid[k] /= float(base.degrees[k])
-                rad[k] = rad[k] * ((1 + slack) / float(base.degrees[k])) + TINY
-            places = base.products[k][1:known]
-            rows = slice(1, len(places) + 1)
-            mid[places] += mid[k] * steps[rows]
-            own = np.abs(mid[k])
-            rad[places] += rad[k] * reach[rows] + own * doubt[rows] + slack * (own * reach[rows])
+        if _is_much(base, mid):
+            flat = [part.reshape(base.size, -1) for part in (mid, rad)]
+            grown = _flat(steps, mid), _flat(doubt, mid)
+            _loops().exponential(*base.table, base.degrees.astype(np.float64), *grown, known, (slack, FLOOR), *flat)
+        else:
+            _exponential(base, steps, doubt, known, slack, mid, rad)
         size, scale = np.abs(mid), np.abs(centre)
         rad = rad * (scale + off) + size * off + slack * (size * scale)
         mid *= centre
     return Jet(base, np.moveaxis(mid, 0, -1), np.moveaxis(rad * (1 + slack) + TINY, 0, -1))
+
+
+def _exponential(base: Basis, steps: Rows, doubt: Rows, known: int, slack: float, mid: Rows, rad: Rows) -> None:
+    """Series of `e^{g - g_0}` into mid ± rad, which hold 1 and zeros, from `|β| g_β` as steps ± doubt; (C, *S) all."""
+    reach = np.abs(steps) + doubt
+    for k in range(base.size):
+        if k:
+            mid[k] /= float(base.degrees[k])
+            rad[k] = rad[k] * ((1 + slack) / float(base.degrees[k])) + FLOOR
+        places = base.products[k][1:known]
+        rows = slice(1, len(places) + 1)
+        mid[places] += mid[k] * steps[rows]
+        own = np.abs(mid[k])
+        rad[places] += rad[k] * reach[rows] + own * doubt[rows] + slack * (own * reach[rows])
+
+
+def _is_much(base: Basis, rows: Rows) -> bool:
+    """Is this work for the compiled loops? They return the same floats, but take a moment to be loaded."""
+    return rows[0].size * len(base.table[1]) >= MUCH
+
+
+def _flat(part: Rows, out: Rows) -> Rows:
+    """Rows (C, *S) in the shape of a result, end to end, (C, X)."""
+    shape = (len(part), *out.shape[1:])
+    whole = part if part.shape == shape else np.broadcast_to(part.reshape(_padded(part.shape, out.ndim)), shape)
+    return np.ascontiguousarray(whole).reshape(len(part), -1)
+
+
+def _padded(shape: tuple[int, ...], axes: int) -> tuple[int, ...]:
+    return (shape[0], *[1] * (axes - len(shape)), *shape[1:])
+
+
+@lru_cache
+def _loops() -> ModuleType:
+    """`compiled.py`, when there is need of it: numba takes long to be imported."""
+    return import_module(".compiled", __package__)
 
 
 def minimum(a: Jet, b: Jet) -> Jet:

@@ -26,7 +26,7 @@ from . import directed
 from .basis import Basis, basis
 from .directed import ULP, Floats
 from .interval import Interval, Untraceable, is_flag, refuse_flags
-from .truth import LOGIC, Truth, as_truth
+from .truth import LOGIC, TruthValues, as_truth
 
 UFUNCS: dict[str, Callable[..., Any]] = {}
 """NumPy functions on series by name, filled by `jet_functions.py`."""
@@ -223,7 +223,7 @@ class Condition(Jet):
 
     __slots__ = ("truth",)
 
-    def __init__(self, base: Basis, truth: Truth) -> None:
+    def __init__(self, base: Basis, truth: TruthValues) -> None:
         decided = (truth.surely | ~truth.possibly) & truth.defined
         mid, rad = np.zeros((*truth.shape, base.size)), np.zeros((*truth.shape, base.size))
         mid[..., 0] = truth.surely
@@ -272,14 +272,14 @@ def as_jet(base: Basis, value: Any) -> Jet:
     return Jet.constant(base, Interval(value))
 
 
-def truth_of(value: Any) -> Truth:
+def truth_of(value: Any) -> TruthValues:
     """A comparison of series, flags, or the question whether a series is not zero."""
     if isinstance(value, Condition):
         return value.truth
     return as_truth(value.value if isinstance(value, Jet) else value)
 
 
-def compared(comparison: Callable[[Interval, Interval], Truth], a: Jet, b: Jet) -> Condition:
+def compared(comparison: Callable[[Interval, Interval], TruthValues], a: Jet, b: Jet) -> Condition:
     """A comparison of the values of two series, on whole boxes."""
     return Condition(a.basis, comparison(a.value, b.value))
 

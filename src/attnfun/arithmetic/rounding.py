@@ -139,6 +139,12 @@ def score_error(
     return summed + MARGIN * (format_.store * kept + format_.lost * (times + SCALED * features))
 
 
+def key_sum_error(products: Floats, terms: int, arithmetic: Format) -> Floats:
+    """How far a sum of so many products is off that a key holds, `products` the sum of their sizes [T 10.8]."""
+    none = np.zeros((*products.shape, 2))
+    return with_sum(none, products, np.full(products.shape, float(terms)), arithmetic)[..., OWN]
+
+
 @dataclass(frozen=True, eq=False)
 class HeadSizes:
     """What the error of one head depends on, for each box and query token, (B, n) unless said otherwise."""

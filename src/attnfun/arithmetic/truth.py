@@ -28,7 +28,7 @@ from .interval import (
 Flags = npt.NDArray[np.bool_]
 
 
-class Truth:
+class TruthValues:
     """An array of truth values that may be undecided.
 
     >>> (Interval([-2.0, -1.0, 1.0], [-1.0, 1.0, 2.0]) <= 0).surely
@@ -63,20 +63,20 @@ class Truth:
     def __len__(self) -> int:
         return len(self.surely)
 
-    def __getitem__(self, index: Any) -> Truth:
-        return Truth(self.surely[index], self.possibly[index], np.broadcast_to(self.defined, self.shape)[index])
+    def __getitem__(self, index: Any) -> TruthValues:
+        return TruthValues(self.surely[index], self.possibly[index], np.broadcast_to(self.defined, self.shape)[index])
 
-    def reshape(self, *shape: Any) -> Truth:
+    def reshape(self, *shape: Any) -> TruthValues:
         """The same truth values in another shape."""
         defined = np.broadcast_to(self.defined, self.shape).reshape(*shape)
-        return Truth(self.surely.reshape(*shape), self.possibly.reshape(*shape), defined)
+        return TruthValues(self.surely.reshape(*shape), self.possibly.reshape(*shape), defined)
 
-    def all(self, axis: int | None = None) -> Truth:
+    def all(self, axis: int | None = None) -> TruthValues:
         """Are all true along an axis?"""
         defined = np.broadcast_to(self.defined, self.shape).all(axis)
-        return Truth(self.surely.all(axis), self.possibly.all(axis), defined)
+        return TruthValues(self.surely.all(axis), self.possibly.all(axis), defined)
 
-    def any(self, axis: int | None = None) -> Truth:
+    def any(self, axis: int | None = None) -> TruthValues:
         """Is any true along an axis?"""
         return ~(~self).all(axis)
 
@@ -108,8 +108,8 @@ class Truth:
     def __or__(self, other: Any) -> Any:
         return np.bitwise_or(self, other)
 
-    def __invert__(self) -> Truth:
-        return Truth(~self.possibly, ~self.surely, self.defined)
+    def __invert__(self) -> TruthValues:
+        return TruthValues(~self.possibly, ~self.surely, self.defined)
 
     def __add__(self, other: Any) -> Any:
         return np.add(self, other)
@@ -135,26 +135,26 @@ class Truth:
     __rand__, __ror__ = __and__, __or__
 
 
-def as_truth(value: Any) -> Truth:
+def as_truth(value: Any) -> TruthValues:
     """A truth value as it is, flags as certain ones, a number as the question whether it is not zero."""
-    if isinstance(value, Truth):
+    if isinstance(value, TruthValues):
         return value
     if isinstance(value, Interval):
-        return Truth((value.lo > 0) | (value.hi < 0), (value.lo != 0) | (value.hi != 0), value.defined)
-    return Truth(np.asarray(value, dtype=bool), np.asarray(value, dtype=bool))
+        return TruthValues((value.lo > 0) | (value.hi < 0), (value.lo != 0) | (value.hi != 0), value.defined)
+    return TruthValues(np.asarray(value, dtype=bool), np.asarray(value, dtype=bool))
 
 
-def both(a: Truth, b: Truth) -> Truth:
+def both(a: TruthValues, b: TruthValues) -> TruthValues:
     """a and b."""
-    return Truth(a.surely & b.surely, a.possibly & b.possibly, a.defined & b.defined)
+    return TruthValues(a.surely & b.surely, a.possibly & b.possibly, a.defined & b.defined)
 
 
-def either(a: Truth, b: Truth) -> Truth:
+def either(a: TruthValues, b: TruthValues) -> TruthValues:
     """a or b."""
-    return Truth(a.surely | b.surely, a.possibly | b.possibly, a.defined & b.defined)
+    return TruthValues(a.surely | b.surely, a.possibly | b.possibly, a.defined & b.defined)
 
 
-LOGIC: dict[str, Callable[..., Truth]] = {
+LOGIC: dict[str, Callable[..., TruthValues]] = {
     "logical_and": both,
     "bitwise_and": both,
     "logical_or": either,
@@ -168,13 +168,13 @@ LOGIC: dict[str, Callable[..., Truth]] = {
 @implements("less")
 def less(a: Interval, b: Interval) -> Any:
     """a < b."""
-    return Truth(a.hi < b.lo, ~(a.lo >= b.hi), a.defined & b.defined)
+    return TruthValues(a.hi < b.lo, ~(a.lo >= b.hi), a.defined & b.defined)
 
 
 @implements("less_equal")
 def less_equal(a: Interval, b: Interval) -> Any:
     """a <= b."""
-    return Truth(a.hi <= b.lo, ~(a.lo > b.hi), a.defined & b.defined)
+    return TruthValues(a.hi <= b.lo, ~(a.lo > b.hi), a.defined & b.defined)
 
 
 implements("greater")(lambda a, b: less(b, a))

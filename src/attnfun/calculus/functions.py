@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isinf
 
 import numpy as np
 import numpy.typing as npt
@@ -73,13 +74,13 @@ class Subject:
         """One output of a certificate's network and target."""
         claim = certificate.claim
         count = int(np.prod(claim.output_shape))
-        if type(claim.domain) is not Box:
+        if claim.domain.kind != Box.kind:
             raise InputError(
                 "integrals, extreme values and roots are known on boxes", got=repr(claim.domain), remedy="Use af.Box."
             )
         if claim.target is None:
             raise InputError(
-                "the target must be at hand",
+                "the code of the target must be available",
                 got=repr(claim.description["name"]),
                 remedy="Compile the function anew: the code of a Python function is not in a file.",
             )
@@ -103,9 +104,17 @@ class Subject:
         each = float(errors_of(self.certificate)[self.function.output, -1])
         return min(self.certificate.bound, each + self.certificate.allowance)
 
+    def defined_everywhere(self, seen: bool) -> bool:
+        """Was it seen to be defined on the boxes, or does a bound at every point of the domain say so?"""
+        return seen or (self.certificate.proved and isinf(self.certificate.norm))
+
     def target_status(self, defined: bool) -> Status:
         """What an enclosure of the target is worth; it needs no certificate."""
-        return self.target.status if defined else Status.weakest([self.target.status, Status.CONDITIONAL])
+        return (
+            self.target.status
+            if self.defined_everywhere(defined)
+            else Status.weakest([self.target.status, Status.CONDITIONAL])
+        )
 
     def network_status(self, defined: bool) -> Status:
         """What follows for the network."""
@@ -113,7 +122,7 @@ class Subject:
 
     def assumptions(self, defined: bool) -> tuple[str, ...]:
         """Everything that is taken for granted."""
-        edge = () if defined else (EDGE_ASSUMPTION,)
+        edge = () if self.defined_everywhere(defined) else (EDGE_ASSUMPTION,)
         return tuple(dict.fromkeys([*self.target.assumptions, *self.certificate.assumptions, *edge]))
 
 

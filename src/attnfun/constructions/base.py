@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import comb, inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from ..arguments import whole_number
 from ..domains.box import Box
@@ -16,6 +16,11 @@ from ..resources.deadline import NEVER, Deadline
 from ..resources.memory import UNLIMITED, Memory
 from ..targets import Target
 
+T = TypeVar("T", bound=Target)
+"""The kind of target that a construction serves."""
+D = TypeVar("D")
+D_co = TypeVar("D_co", covariant=True)
+"""What a construction's plans hold."""
 DEGREE, IN_PLAY = 8, 64
 """Proofs by boxes take Taylor series of about this degree; along an axis, about so many tokens matter on a box."""
 
@@ -35,11 +40,11 @@ def proof_work(tokens: float, boxes: float, variables: int) -> float:
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What a construction is asked to plan for."""
+    """What a construction is to plan for."""
 
     aim: float | None
     """The largest error wanted, in exact arithmetic, in L_p as a p-mean (divided by |Ω|^{1/p}); None when a size is
-    asked for in the options."""
+    requested in the options."""
     budget: int
     """Memory tokens allowed."""
     options: dict[str, Any] = field(default_factory=dict)
@@ -61,7 +66,7 @@ class PlanRequest:
             whole_number("options tokens", tokens, 1)
 
     def requested_tokens(self, least: int = 1) -> int:
-        """The memory tokens that the options ask for where no error is aimed at."""
+        """The memory tokens that the options request where no error is aimed at."""
         tokens = self.options.get("tokens") or 0
         if not least <= tokens <= self.budget:
             raise InputError(
@@ -72,7 +77,7 @@ class PlanRequest:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[D_co]):
     """What a construction intends to build, before any weight exists."""
 
     tokens: int
@@ -80,7 +85,7 @@ class Plan:
     a_priori: float
     """What the error will be, with exact weights in exact arithmetic; in L_p a p-mean (a bound on the largest error is
     one)."""
-    details: Any
+    details: D_co
     """Whatever the construction needs to build it."""
     depth: int = 1
     """Attention layers."""
@@ -94,6 +99,8 @@ class Plan:
     """Numbers in the arrays of the network, where they are more than tokens say."""
     work: float | None = None
     """What the proof will take, about, as `proof_work` counts it; None where nothing is known about it."""
+    target: Target | None = None
+    """The target with what planning measured of it, which the certificate states; None where nothing was."""
     figures: dict[str, float] = field(default_factory=dict)
     """Resources worth a line in the summary, by name."""
 
@@ -104,20 +111,23 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(Generic[D_co]):
     """What a plan will take, before it is worked out."""
 
     tokens: int
     """Rather too few than too many."""
     depth: int
-    plan: Callable[[], Plan]
+    plan: Callable[[], Plan[D_co]]
     """Works it out."""
     work: float | None = None
     """Of the proof, as in a plan; rather too little than too much."""
 
 
-class Construction(ABC):
-    """One theorem, one file. `forecast` is quick, `plan` says the size, `build` writes the weights."""
+class Construction(ABC, Generic[T, D]):
+    """One theorem, one file. `forecast` is quick, `plan` says the size, `build` writes the weights.
+
+    It serves targets of the type T (`serves` says which of them), and its plans hold details of the type D.
+    """
 
     name: ClassVar[str]
     theorem: ClassVar[str]
@@ -130,7 +140,7 @@ class Construction(ABC):
     """Kinds of targets, as descriptions call them, for which `Plan.a_priori` is a bound: proved in the construction's
     docstring, and all that it rests on known or declared. It is an estimate otherwise, as wherever slopes or errors are
     sampled."""
-    domains: ClassVar[tuple[type[Box], ...]] = (Box,)
+    domains: ClassVar[frozenset[str]] = frozenset({Box.kind})
     """Kinds of domain that it can serve."""
     automatic: ClassVar[bool] = True
     """Does "auto" consider it? Not if another construction does the same with the same tokens."""
@@ -156,26 +166,26 @@ class Construction(ABC):
     def fits(self, target: Target) -> bool:
         """Does it know the kind of domain, and serve the target? What cannot be evaluated needs one made for it."""
         known = target.evaluable or type(target) in self.made_for
-        return known and type(target.domain) in self.domains and self.serves(target)
+        return known and target.domain.kind in self.domains and self.serves(target)
 
     def rivals(self, target: Target) -> bool:
         """Should "auto" consider it, if it fits? Not if another construction would build the same network."""
         del target
         return self.automatic
 
-    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
+    def forecast(self, target: T, request: PlanRequest) -> Forecast[D]:
         """The size of the plan; here the plan itself, for constructions that work it out quickly."""
         plan = self.plan(target, request)
         return Forecast(plan.tokens, plan.depth, lambda: plan, plan.work)
 
     @abstractmethod
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
-        """Choose sizes whose predicted error is `request.aim`, or those asked for in its options when that is None."""
+    def plan(self, target: T, request: PlanRequest) -> Plan[D]:
+        """Choose sizes whose predicted error is `request.aim`, or those requested in its options when that is None."""
 
     @abstractmethod
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: T, plan: Plan[D], dtype: str) -> Network:
         """The network, every weight representable in `dtype`."""
 
     @abstractmethod
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
-        """Memory tokens that the paper's own bound score_width for at this tolerance, if it counts them."""
+    def paper_tokens(self, target: T, plan: Plan[D], eps: float) -> int | None:
+        """Memory tokens that the paper's own bound needs at this tolerance, if it counts them."""

@@ -80,7 +80,7 @@ def _circuit(target: Target) -> Circuit:
     return circuit
 
 
-class CircuitConstruction(Construction):
+class CircuitConstruction(Construction[Target, Heads]):
     """A multi-layer network, one head for each step of a formula."""
 
     name: ClassVar[str] = "circuit"
@@ -100,7 +100,7 @@ class CircuitConstruction(Construction):
         circuit = target.circuit()
         return circuit is not None and (target.domain.size > 1 or not circuit.alone)
 
-    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast[Heads]:
         """Banks without polish, less what polish is known to save."""
         if request.aim is None:
             return super().forecast(target, request)
@@ -109,13 +109,13 @@ class CircuitConstruction(Construction):
         tokens, work = _total(sizing.circuit, sizes), sizing.work(sizes)
         return Forecast(tokens, len(levels(sizing.circuit)), lambda: self._plan(sizing), work)
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[Heads]:
         """Equal shares of the tolerance for all heads."""
         if request.aim is None:
             raise InputError("the construction circuit must be given a tolerance", got="eps=None", remedy="Pass eps=.")
         return self._plan(_Sizing.of(_circuit(target), request.aim, request))
 
-    def _plan(self, sizing: _Sizing) -> Plan:
+    def _plan(self, sizing: _Sizing) -> Plan[Heads]:
         circuit, budget, heads = sizing.circuit, sizing.budget, sizing.heads()
         figures = {"depth": float(max(circuit.depth, default=0)), "units": float(len(circuit.units))}
         errors = [bank.error * budget.reach[number] for number, bank in heads.banks.items()]
@@ -133,12 +133,12 @@ class CircuitConstruction(Construction):
             work=sizing.work(heads.sizes),
         )
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: Target, plan: Plan[Heads], dtype: str) -> Network:
         """Levels one after the other, then the outputs."""
         layers = _Emission(plan.details, target.domain.tokens[0]).layers(target.output_shape)
         return Network(tuple(rounded(layer, dtype) for layer in layers), target.domain.tokens[0], dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+    def paper_tokens(self, target: Target, plan: Plan[Heads], eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
         return paper_tokens(target.domain, steepest(sampled_slopes(target)), eps)
 

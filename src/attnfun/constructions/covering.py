@@ -10,7 +10,6 @@ from math import ceil, isinf
 
 import numpy as np
 
-from ..domains import Points
 from ..domains.box import Box
 from ..errors import InputError
 from ..pieces.nets import STRETCH, Net, sampled_slope
@@ -44,15 +43,15 @@ class NetDetails:
         return ceil(self.net.size * max(self.net.radius / wanted, 1.0) ** size) * self.layout.rows
 
 
-def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data: bool) -> Plan:
-    """The net whose bound is `aim`, or the finest one with at most the number of tokens asked for."""
+def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data: bool) -> Plan[NetDetails]:
+    """The net whose bound is `aim`, or the finest one with at most the number of tokens requested."""
     domain = target.domain
-    if isinstance(domain, Points) and not isinf(request.norm):
+    if domain.cloud is not None and not isinf(request.norm):
         raise InputError('on points norm must be "inf": they have no volume', got=request.norm)
     peak, between = sizes_of(target, layout.rows)
     slope = sampled_slope(target)
     widest = float(np.sqrt(((domain.hi - domain.lo) ** 2).sum()))
-    fill = domain.fill if isinstance(domain, Points) else 0.0
+    fill = domain.fill
     if request.aim is not None:
         allowed = request.aim / (
             STRETCH * max(slope, 1e-300)
@@ -81,7 +80,7 @@ def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data:
 
 
 def _radius_for(domain: Box, request: PlanRequest, rows: int, widest: float) -> float:
-    """The smallest radius whose net has at most the number of tokens asked for."""
+    """The smallest radius whose net has at most the number of tokens requested."""
     tokens = request.requested_tokens(rows)
     low, high = -30.0, 0.0  # logarithms of fractions of the width
     for _ in range(STEPS):

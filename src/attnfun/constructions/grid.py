@@ -75,24 +75,28 @@ class GridDetails:
     """How f changes under shifts in L_p; None in the sup norm."""
 
 
-class GridConstruction(Construction):
+class GridConstruction(Construction[Target, GridDetails | NetDetails]):
     """Single-head self-attention with one value a cell."""
 
     name: ClassVar[str] = "grid"
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm and L_p), with sharper bounds"
-    options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout"})
+    options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout", "memory"})
     figures: ClassVar[frozenset[str]] = frozenset({"cells", "net radius", "beta", "gamma", "kappa"})
     proves: ClassVar[frozenset[str]] = frozenset({Lipschitz.kind})
-    domains: ClassVar[tuple[type[Box], ...]] = (Box, Region, Points)
+    domains: ClassVar[frozenset[str]] = frozenset({Box.kind, Region.kind, Points.kind})
     serves_jumps: ClassVar[bool] = True
     attends_data: ClassVar[bool] = True
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[GridDetails | NetDetails]:
+        """The coarsest grid on a box; a net on other domains."""
+        if target.domain.fills_box:
+            return self.plan_on_box(target, request)
+        return plan_net(target, request, Layout.read(target, request.options), self.attends_data)
+
+    def plan_on_box(self, target: Target, request: PlanRequest) -> Plan[GridDetails]:
         """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
         gamma = real_number("options gamma", request.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
         layout = Layout.read(target, request.options)
-        if not target.domain.fills_box:
-            return plan_net(target, request, layout, self.attends_data)
         rule = _BySlopes(target, gamma) if isinf(request.norm) else _ByShifts(target, gamma, request.norm)
         grid = _sized(target, rule, request, layout.rows)
         a_priori, expected, paper = rule.errors(grid)
@@ -110,9 +114,9 @@ class GridConstruction(Construction):
             figures={"cells": grid.size, "beta": float(beta.max()), "gamma": gamma, "kappa": layout.kappa},
         )
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: Target, plan: Plan[GridDetails | NetDetails], dtype: str) -> Network:
         """Values of the cells, looked up by one head."""
-        details: GridDetails | NetDetails = plan.details
+        details = plan.details
         if isinstance(details, NetDetails):
             lookup = details.lookup(target)
             return single_head(lookup, target, details.layout, dtype, attends_data=self.attends_data)
@@ -122,9 +126,9 @@ class GridConstruction(Construction):
         lookup = Lookup(grid.centres(), gamma / grid.spacing**2, values, depth=gamma * grid.domain.size / 8)
         return single_head(lookup, target, details.layout, dtype, attends_data=self.attends_data)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+    def paper_tokens(self, target: Target, plan: Plan[GridDetails | NetDetails], eps: float) -> int:
         """[A] on a uniform grid, with the slope or the shifts declared or sampled."""
-        details: GridDetails | NetDetails = plan.details
+        details = plan.details
         if isinstance(details, NetDetails):
             return details.paper_tokens(eps, target.domain.size)
         if details.modulus is None:
@@ -206,7 +210,7 @@ class _ByShifts(_BySlopes):
 
 
 def _sized(target: Target, rule: _BySlopes, request: PlanRequest, rows: int) -> Grid:
-    """The grid for the aim, or the finest one with at most the number of tokens asked for."""
+    """The grid for the aim, or the finest one with at most the number of tokens requested."""
     if request.aim is not None:
         return rule.grid(request.aim)
     tokens = request.requested_tokens(rows)

@@ -29,7 +29,7 @@ from .base import Construction, Plan, PlanRequest
 from .sharpness import MUTED, RECTIFIER, muted, sharpness
 
 
-class KnotsConstruction(Construction):
+class KnotsConstruction(Construction[TruncatedLinearTarget, float]):
     """One head, two memory tokens."""
 
     name: ClassVar[str] = "knots"
@@ -42,16 +42,14 @@ class KnotsConstruction(Construction):
         """Truncated linear maps only."""
         return isinstance(target, TruncatedLinearTarget)
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: TruncatedLinearTarget, request: PlanRequest) -> Plan[float]:
         """R from the tolerance."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         sharp = sharpness(RECTIFIER, request)
         others = muted(len(target.family.w) - 1, largest_value(target))
         return Plan(2, RECTIFIER / sharp + others, sharp)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: TruncatedLinearTarget, plan: Plan[float], dtype: str) -> Network:
         """Affine map and one head."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         family, sharp = target.family, plan.details
         length = len(family.w)
         width = 1 + length + 2  # features: z | position | the two memory tokens
@@ -77,9 +75,8 @@ class KnotsConstruction(Construction):
         layers = tuple(rounded(layer, dtype) for layer in (read_in(family, width), head))
         return Network(layers, length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(self, target: TruncatedLinearTarget, plan: Plan[float], eps: float) -> int | None:
         """The paper's single head has p interpolation points and an error of (b - a)/p."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         return ceil((target.family.b - target.family.a) / eps)
 
 

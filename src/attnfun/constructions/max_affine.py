@@ -34,7 +34,7 @@ SOFT = 0.05
 """The share of the tolerance that softmax gets where planes approximate."""
 
 
-class MaxAffineConstruction(Construction):
+class MaxAffineConstruction(Construction[Target, tuple[np.ndarray, float]]):
     """One head for each maximum."""
 
     name: ClassVar[str] = "max-affine"
@@ -49,7 +49,7 @@ class MaxAffineConstruction(Construction):
         """Max-affine functions, and smooth ones with one output."""
         return isinstance(target, MaxAffineTarget) or has_second_derivatives(target)
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[tuple[np.ndarray, float]]:
         """The planes themselves or tangent planes, and R from the tolerance."""
         if isinstance(target, MaxAffineTarget):
             fit = Tangents(target.tables(), 0.0)
@@ -68,18 +68,18 @@ class MaxAffineConstruction(Construction):
         figures = {"planes": float(heads * planes)}
         return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), figures=figures)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: Target, plan: Plan[tuple[np.ndarray, float]], dtype: str) -> Network:
         """Affine map to N tokens, one head for each maximum, and the output of the first token."""
         tables, sharp = plan.details
         return max_affine_network(tables, sharp, target.domain.tokens, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(self, target: Target, plan: Plan[tuple[np.ndarray, float]], eps: float) -> int | None:
         """The papers have no such construction."""
         return None
 
 
 def requested_planes(request: PlanRequest) -> int | None:
-    """The number of planes asked for, of both maxima together."""
+    """The number of planes requested, of both maxima together."""
     requested = request.options.get("tokens")
     if requested is None and request.aim is None:
         raise InputError('without eps, a size must be given, as in options={"tokens": 100}')

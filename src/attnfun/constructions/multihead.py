@@ -30,7 +30,7 @@ WITHIN = 0.85
 """The bound above, in spacings."""
 
 
-class MultiheadConstruction(Construction):
+class MultiheadConstruction(Construction[TruncatedLinearTarget, int]):
     """H heads, no memory tokens."""
 
     name: ClassVar[str] = "multihead"
@@ -43,16 +43,14 @@ class MultiheadConstruction(Construction):
         """Truncated linear maps of at least two tokens."""
         return isinstance(target, TruncatedLinearTarget) and len(target.family.w) >= 2
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
-        """H as asked for, or as the tolerance needs."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
+    def plan(self, target: TruncatedLinearTarget, request: PlanRequest) -> Plan[int]:
+        """H as requested, or as the tolerance needs."""
         spacing = (target.family.b - target.family.a) / (len(target.family.w) - 1)
         heads = requested_size(request, "heads", 1, 2 * spacing * TYPICAL)
         return Plan(0 if heads <= request.budget else heads, WITHIN * spacing / heads, heads)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: TruncatedLinearTarget, plan: Plan[int], dtype: str) -> Network:
         """Affine map and one layer of heads."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         family, heads = target.family, plan.details
         length = len(family.w)
         width = 1 + length  # features: z | position
@@ -76,6 +74,6 @@ class MultiheadConstruction(Construction):
         )
         return Network(tuple(rounded(part, dtype) for part in (read_in(family, width), layer)), length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(self, target: TruncatedLinearTarget, plan: Plan[int], eps: float) -> int | None:
         """There are no memory tokens."""
         return 0

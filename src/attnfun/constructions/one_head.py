@@ -12,13 +12,18 @@ Two layouts of sequence outputs, n' rows of d' features:
 `(β c_j, -β|c_j|²/2, κ e_t')` and value row t' of v_j. For each j the n' tokens share one weight but for the factor e^κ
 of the right row, so rows of the wrong position get the share `(n'-1)/(e^κ + n'-1)` altogether, exactly.
 
+Of two inputs (Q, K) x is all coordinates; keys hold the part of the scores that K makes (`Attention.keyed`) [T 3.8].
+
+With `memory="map"` the rows of the memory are made by the affine map, as in [A]: the layer is Attn(Z, Z, Z) and what
+becomes of these rows is dropped behind it (`network/memory_rows.py`) [T 11.16].
+
 In self-attention the data tokens are keys too: score -B, value 0. If some memory token's score is at least `-depth`
 everywhere, `B = depth + GAP` leaves them a mass of at most `n' e^{-GAP-κ}` (κ = 0 and n' = 1 when packed).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log
 
 import numpy as np
@@ -26,7 +31,9 @@ import numpy.typing as npt
 
 from ..arguments import one_of
 from ..arithmetic.formats import round_to
+from ..domains import TwoInputs
 from ..network import Affine, Attention, Network
+from ..network.memory_rows import with_rows
 from ..network.network import rounded
 from ..targets import Target
 from ..targets.callables import Lipschitz
@@ -34,6 +41,8 @@ from ..targets.callables import Lipschitz
 Floats = npt.NDArray[np.float64]
 
 LAYOUTS = ("packed", "position")
+MEMORIES = ("layer", "map")
+"""Who holds the memory tokens: the layer, or the affine map before it, which makes them as rows."""
 GAP = 60.0
 """The data tokens' scores lie at least this far below the best memory token's."""
 LEAST_KAPPA, MOST_KAPPA = 2.0, 60.0
@@ -62,19 +71,21 @@ class Layout:
     rows: int
     """Output tokens that share the memory tokens: n' for positions, 1 when packed."""
     kappa: float = 0.0
+    memory: str = MEMORIES[0]
 
     @classmethod
     def read(cls, target: Target, options: dict[str, object]) -> Layout:
-        """The layout asked for."""
+        """The layout requested."""
         name = one_of("options layout", options.get("layout", LAYOUTS[0]), LAYOUTS)
-        return cls(name, target.output_shape[0] if name == "position" and len(target.output_shape) == 2 else 1)
+        rows = target.output_shape[0] if name == "position" and len(target.output_shape) == 2 else 1
+        return cls(name, rows, memory=one_of("options memory", options.get("memory", MEMORIES[0]), MEMORIES))
 
     def sharp_enough(self, error: float, osc: float) -> Layout:
         """With κ such that wrong positions add a hundredth of `error`, `osc` the largest difference between rows."""
         if self.rows == 1:
             return self
         needed = log(max((self.rows - 1) * osc / max(SHARE * error, 1e-300), 1.0))
-        return Layout(self.name, self.rows, min(max(needed, LEAST_KAPPA), MOST_KAPPA))
+        return replace(self, kappa=min(max(needed, LEAST_KAPPA), MOST_KAPPA))
 
     def leak(self, peak: float, osc: float, attends_data: bool) -> float:
         """What wrong positions and, in self-attention, the data tokens can add to the error; |values| <= peak."""
@@ -126,6 +137,7 @@ def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, a
         output=np.eye(answers)[None],
         memory=memory,
         attends_data=attends_data,
+        keyed=tuple(range(domain.first_size, domain.size)) if isinstance(domain, TwoInputs) else (),
     )
     spread = np.eye(domain.size, data.shape[1])  # (D, features): x into the first D
     if length == rows == 1:
@@ -133,5 +145,6 @@ def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, a
     else:  # row k of X goes to every query
         left = np.repeat(np.eye(length)[:, None, :], rows, axis=1)  # (K=n, n', n)
         read_in = Affine(spread.reshape(length, width, -1), data, left)
+    layers = with_rows(read_in, head, length) if layout.memory == "map" else (read_in, head)
     read_out = [Affine.unflatten(*shape)] if len(shape) == 2 and rows == 1 else []
-    return Network(tuple(rounded(layer, dtype) for layer in (read_in, head, *read_out)), length, dtype)
+    return Network(tuple(rounded(layer, dtype) for layer in (*layers, *read_out)), length, dtype)

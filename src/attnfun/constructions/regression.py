@@ -27,7 +27,7 @@ from ..errors import TimeLimitReached
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
 from ..pieces.evidence import NOISELESS
-from ..pieces.regression import CONSTANT, Fit, Recipe, fitted
+from ..pieces.regression import CONSTANT, Recipe, RegressionFit, fitted
 from ..resources.deadline import Deadline
 from ..runtime.backends.numpy import run
 from ..targets import Target
@@ -47,7 +47,7 @@ TRYING = 0.7
 """The share of the time for trying; the fit to all rows has what is left."""
 
 
-class RegressionConstruction(Construction):
+class RegressionConstruction(Construction[SamplesTarget, RegressionFit]):
     """Cross-attention with tokens learnt from rows of data, and an affine part."""
 
     name: ClassVar[str] = "regression"
@@ -61,30 +61,29 @@ class RegressionConstruction(Construction):
         """Data only."""
         return isinstance(target, SamplesTarget)
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
-        """Cross-validate, and fit the recipe that did best to all rows; the target is told what was held out."""
-        assert isinstance(target, SamplesTarget)  # noqa: S101 - see serves
+    def plan(self, target: SamplesTarget, request: PlanRequest) -> Plan[RegressionFit]:
+        """Cross-validate, and fit the recipe that did best to all rows; the plan says what was held out."""
         order = target.samples.order
         X, y, settings = target.samples.X[order], target.samples.y[order], _Settings.of(request, len(order))
         trials = _tried(X, y, settings, request.deadline)
         best = _best(trials, np.ones(len(X), dtype=bool))
         fit = fitted(X, y, best.recipe, request.seed, best.metric, request.deadline)
-        target.study = _study(trials, y, settings, np.argsort(order))
-        figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": target.study.rmse}
-        if target.study.r2 is not None:
-            figures["held_out_r2"] = target.study.r2
-        limit = target.study.error(request.norm) / target.domain.root_volume(request.norm)
-        return Plan(fit.tokens.size, inf, fit, limit=limit, figures=figures)
+        study = _study(trials, y, settings, np.argsort(order))
+        figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": study.rmse}
+        if study.r2 is not None:
+            figures["held_out_r2"] = study.r2
+        limit = study.error(request.norm) / target.domain.root_volume(request.norm)
+        return Plan(fit.tokens.size, inf, fit, limit=limit, figures=figures, target=target.measured(study))
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: SamplesTarget, plan: Plan[RegressionFit], dtype: str) -> Network:
         """Write the fit down as layers."""
         return emitted(plan.details, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> None:
+    def paper_tokens(self, target: SamplesTarget, plan: Plan[RegressionFit], eps: float) -> None:
         """The papers have no theorem about data."""
 
 
-def emitted(fit: Fit, dtype: str) -> Network:
+def emitted(fit: RegressionFit, dtype: str) -> Network:
     """Features (u, 0) of the data token; the head adds its values to the zeros; an affine map adds u's part."""
     (variables, outputs), tokens = fit.slopes.shape, fit.tokens.size
     inner = np.hstack([np.diag(1 / fit.spread), np.zeros((variables, outputs))])  # (D, D+m)

@@ -38,7 +38,7 @@ from .sharpness import MUTED, RECTIFIER, muted, sharpness
 Floats = npt.NDArray[np.float64]
 
 
-class ReluConstruction(Construction):
+class ReluConstruction(Construction[PiecewiseLinear, float]):
     """A feed-forward network of rectified or clipped units, head by head."""
 
     name: ClassVar[str] = "relu"
@@ -51,17 +51,15 @@ class ReluConstruction(Construction):
         """Piecewise-linear networks only."""
         return isinstance(target, PiecewiseLinear)
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: PiecewiseLinear, request: PlanRequest) -> Plan[float]:
         """R from the tolerance and the format: the error is proportional to 1/R, and rounding does not grow with R."""
-        assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
         error = error_at_one(target)
         sharp = sharpness(error, request, 2 * max(float(sizes.max()) for sizes in largest_values(target)))
         tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
         return Plan(tokens, error / sharp + unheard(target), sharp)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: PiecewiseLinear, plan: Plan[float], dtype: str) -> Network:
         """Affine map, one attention layer for each hidden layer, and for sequences an affine map back to tokens."""
-        assert isinstance(target, PiecewiseLinear)  # noqa: S101 - see serves
         stages = _hidden(target.stages)
         length, size = target.domain.tokens[0], target.domain.size
         extra = _extra(stages[0])
@@ -75,7 +73,7 @@ class ReluConstruction(Construction):
             layers.append(Affine.unflatten(*target.output_shape))
         return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(self, target: PiecewiseLinear, plan: Plan[float], eps: float) -> int | None:
         """The paper counts no tokens for whole networks."""
         return None
 

@@ -32,7 +32,7 @@ def muted(tokens: int, largest: float) -> float:
 
 
 def sharpness(error_at_one: float, request: PlanRequest, score_at_one: float = inf) -> float:
-    """R for which an error of `error_at_one / R` is at most the aim, as far as the format goes, or the R asked for.
+    """R for which an error of `error_at_one / R` is at most the aim, as far as the format goes, or the R requested.
 
     A power of two changes no mantissa: rounding the weights and multiplying by R can be done in any order. Where
     rounding does not grow with R, R is SPARE times as large, so that nearly all of the tolerance is left to rounding;

@@ -1,14 +1,15 @@
 """One attention layer, then a softmax over features, then a linear map ([B], corollary on one layer and a
 softmax) [T 5.3].
 
-**Construction.** The embedding puts token i into its own block, `z_i = (e_i ⊗ x_i)`. One head with equal scores
-averages the n tokens: n times that is vec(X), exactly affine in X. Its output map makes the N scores of the grid's
-cells, `s_j = Σ_k β_k (x_k - o_k) (c_jk - o_k) - Σ_k β_k (c_jk - o_k)²/2`, o the centre of the domain. The softmax
-turns them into the partition of unity that a head of the construction `grid` has for weights, and the linear map
-reads out the sampled values.
+**Construction.** Self-attention over the rows `(0, e_0)` and `(x_i - o_i, e_i)`, i = 1..n, o the centre of the domain.
+Head p looks at row p, whatever row asks: the query is `200 e_p`, the key of row i is e_i, its value `x_i - o_i`.
+Its output map makes what token p adds to the N scores of the grid's cells, `s_j = Σ_k β_k (x_k - o_k) (c_jk - o_k) -
+Σ_k β_k (c_jk - o_k)²/2`. The softmax turns them into the partition of unity that a head of the construction `grid` has
+for weights, and the linear map reads out the sampled values.
 
-**Bound.** That of `grid.py`: `1.0004 Σ_k L_k h_k / 2` for slopes L_k and spacings h_k. For the proof, softmax and
-linear map are one head of cross-attention (`proofs/rewriting.py`).
+**Bound.** That of `grid.py`, `1.0004 Σ_k L_k h_k / 2` for slopes L_k and spacings h_k, and what the mass `n e^{-200}`
+of rows that are not meant moves the scores. For the proof, softmax and linear map are one head of cross-attention
+(`proofs/rewriting.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from ..network import Affine, Attention, Network, Softmax
 from ..network.network import rounded
 from ..targets import Target
 from .base import Construction, Plan, PlanRequest
-from .grid import GridConstruction
+from .grid import GridConstruction, GridDetails
+from .sharpness import MUTED
 
 
-class SoftmaxReadoutConstruction(Construction):
+class SoftmaxReadoutConstruction(Construction[Target, GridDetails]):
     """The grid's partition of unity by a softmax over features."""
 
     name: ClassVar[str] = "softmax-readout"
@@ -37,40 +39,43 @@ class SoftmaxReadoutConstruction(Construction):
     proves: ClassVar[frozenset[str]] = GridConstruction.proves
     automatic: ClassVar[bool] = False
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[GridDetails]:
         """The grid's plan; its cells are features here."""
-        return GridConstruction().plan(target, replace(request, norm=inf))
+        return GridConstruction().plan_on_box(target, replace(request, norm=inf))
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
-        """Embedding, one averaging head, softmax, read-out."""
+    def build(self, target: Target, plan: Plan[GridDetails], dtype: str) -> Network:
+        """Rows with positions, one head for each token, softmax, read-out."""
         grid, gamma = plan.details.grid, plan.details.gamma
-        (length, width), size = target.domain.tokens, target.domain.size
+        length, width = target.domain.tokens
+        rows = length + 1
         centres = grid.centres()  # (N, D)
         values = target.values(centres)  # (N, m)
-        origin = round_to(((target.domain.lo + target.domain.hi) / 2).ravel(), dtype)  # (D,)
+        origin = round_to(((target.domain.lo + target.domain.hi) / 2).reshape(length, width), dtype)  # (n, d)
         beta = gamma / grid.spacing**2
-        offset = centres - origin  # (N, D)
-        blocks = np.eye(size).reshape(length, width, size)  # token i -> features of block i
-        each = np.eye(length)  # (n, n): A_i keeps row i
-        constant = np.zeros((length, size))
-        for token in range(length):
-            constant[token, token * width : (token + 1) * width] = -origin[token * width : (token + 1) * width]
-        embedding = Affine(blocks, constant, each[:, :, None] * each[:, None, :])
-        head = Attention.of(
-            query=np.zeros((1, size, 1)),
-            key=np.zeros((1, size, 1)),
-            value=np.eye(size)[None],
-            output=(length * beta[:, None] * offset.T)[None],  # (1, D, N)
+        offset = centres - origin.ravel()  # (N, D)
+        start = np.zeros((rows, width))
+        start[1:] = -origin
+        embedding = Affine(
+            np.eye(width, width + rows)[None], np.hstack([start, np.eye(rows)]), np.eye(rows, length, -1)[None]
+        )
+        query, key = np.zeros((length, width + rows, rows)), np.zeros((length, width + rows, rows))
+        query[np.arange(length), width:, np.arange(length) + 1] = MUTED
+        key[:, width:] = np.eye(rows)
+        attention = Attention.of(
+            query,
+            key,
+            value=np.broadcast_to(np.eye(width + rows, width), (length, width + rows, width)),
+            output=(beta * offset).T.reshape(length, width, -1),  # (n, d, N)
             output_bias=-(beta * offset**2).sum(axis=1) / 2,
             attends_data=True,
         )
-        first = np.eye(1, length)[None]  # all rows are equal
+        first = np.eye(1, rows)[None]  # all rows are equal
         readout = [Affine(values[None], np.zeros((1, target.outputs)), first)]
         if len(target.output_shape) == 2:
             readout.append(Affine.unflatten(*target.output_shape))
-        layers = [embedding, head, Softmax(len(centres)), *readout]
+        layers = [embedding, attention, Softmax(len(centres)), *readout]
         return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(self, target: Target, plan: Plan[GridDetails], eps: float) -> int | None:
         """The grid's."""
         return GridConstruction().paper_tokens(target, plan, eps)

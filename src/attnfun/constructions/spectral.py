@@ -114,7 +114,7 @@ class Summand:
         return len(self.slices.axes) if self.slices else 1
 
 
-class SpectralConstruction(Construction):
+class SpectralConstruction(Construction[Target, tuple[Summand, ...]]):
     """Cross-attention with solved values, one head for each part of the target."""
 
     name: ClassVar[str] = "spectral"
@@ -140,18 +140,18 @@ class SpectralConstruction(Construction):
         circuit = target.circuit()
         return target.domain.size == 1 or circuit is None or not circuit.alone
 
-    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast[tuple[Summand, ...]]:
         """What potentials need without polish, less what polish is known to save."""
         planner = _Planner(target, request)
         sizes = planner.outlook()
         tokens = len(sizes) * max(prod(size) for size in sizes)
         return Forecast(tokens, planner.depth, lambda: self._plan(planner), planner.work(sizes))
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[tuple[Summand, ...]]:
         """The fewest tokens per axis that follow random lines to within a share of the aim."""
         return self._plan(_Planner(target, request))
 
-    def _plan(self, planner: _Planner) -> Plan:
+    def _plan(self, planner: _Planner) -> Plan[tuple[Summand, ...]]:
         summands, errors = zip(*planner.summands(), strict=True)
         heads = sum(summand.heads for summand in summands)
         tokens = heads * max(summand.size // summand.heads for summand in summands)
@@ -159,7 +159,7 @@ class SpectralConstruction(Construction):
         work = planner.work([summand.sizes for summand in summands])
         return Plan(tokens, sum(errors), summands, depth=planner.depth, limit=limit, work=work)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: Target, plan: Plan[tuple[Summand, ...]], dtype: str) -> Network:
         """Solve for the values and put the heads together."""
         heads = [head for summand in plan.details for head in _heads(target, summand, dtype)]
         length = target.domain.tokens[0]
@@ -169,7 +169,7 @@ class SpectralConstruction(Construction):
         layers = assembled(heads, constant, length, target.output_shape)
         return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+    def paper_tokens(self, target: Target, plan: Plan[tuple[Summand, ...]], eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
         return paper_tokens(target.domain, steepest(sampled_slopes(target)), eps)
 
@@ -261,7 +261,7 @@ class _Planner:
         return resolution(self.line(part, 0), low, high, self.aim, LONGEST, self.deadline)
 
     def chain(self, piece: Summand, aim: float, most: int) -> Chain:
-        """Heads for a long line, `most` tokens where a size was asked for."""
+        """Heads for a long line, `most` tokens where a size was requested."""
         line, found = self.line(piece.part, 0), piece.long or self.resolved(piece.part)
         if self.tokens is not None:
             return chain_of(line, found, most, aim, self.dtype)

@@ -52,7 +52,7 @@ SAMPLES, CHECKS = (10, 6, 4), 2000
 COPIES = 4
 """Arrays of the size of the least-squares problem."""
 RIDGE, FINEST = 1e-2, 1e-10
-"""Penalty on values as a fraction of the tolerance; the tolerance, beside the largest value, if a size is asked for."""
+"""Penalty on values as a fraction of the tolerance; the tolerance, beside the largest value, if a size is requested."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ class Directions:
         return (rows - self.centre) @ self.project.T
 
 
-class SubspaceConstruction(Construction):
+class SubspaceConstruction(Construction[Target, "_FittedTokens"]):
     """One head in the few directions that matter, beside an affine map."""
 
     name: ClassVar[str] = "subspace"
@@ -106,7 +106,7 @@ class SubspaceConstruction(Construction):
         circuit = target.circuit()
         return circuit is None or not circuit.units
 
-    def forecast(self, target: Target, request: PlanRequest) -> Forecast:
+    def forecast(self, target: Target, request: PlanRequest) -> Forecast[_FittedTokens]:
         """The smallest size that is tried."""
         directions = Directions.of(target)
         tokens = (
@@ -114,7 +114,7 @@ class SubspaceConstruction(Construction):
         )
         return Forecast(tokens, 1, lambda: self.plan(target, request))
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[_FittedTokens]:
         """Axes grow until scattered points, unseen by the solve, are met to within the aim."""
         bank = _FittedTokens(target, request)
         if request.aim is None:
@@ -135,9 +135,9 @@ class SubspaceConstruction(Construction):
         best = min(tried, key=lambda each: each.error)
         return Plan(best.tokens.size, best.error, best)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: Target, plan: Plan[_FittedTokens], dtype: str) -> Network:
         """Features: coordinates | one | the affine part, to which the head adds its value."""
-        bank: _FittedTokens = plan.details
+        bank = plan.details
         rank, outputs, length = len(bank.directions.project), target.outputs, target.domain.tokens[0]
         width = rank + 1 + outputs
         weight = np.hstack([bank.directions.project.T, np.zeros((target.domain.size, 1)), bank.directions.slope])
@@ -159,7 +159,7 @@ class SubspaceConstruction(Construction):
             layers.append(Affine.unflatten(*target.output_shape))
         return Network(tuple(rounded(layer, dtype) for layer in layers), length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int:
+    def paper_tokens(self, target: Target, plan: Plan[_FittedTokens], eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
         rows = target.domain.sample(POINTS, np.random.default_rng(4))
         return paper_tokens(target.domain, steepest(gradients(target, rows)), eps)
@@ -181,7 +181,7 @@ class _FittedTokens:
         return found
 
     def requested(self) -> int:
-        """Tokens along an axis for a size asked for."""
+        """Tokens along an axis for a size requested."""
         tokens = self.request.requested_tokens()
         return max(1, whole_root(tokens, len(self.directions.project)))
 

@@ -44,7 +44,7 @@ MOST = 10**15
 """No size is larger."""
 
 
-class TruncatedLinearConstruction(Construction):
+class TruncatedLinearConstruction(Construction[TruncatedLinearTarget, int]):
     """One head, p memory tokens."""
 
     name: ClassVar[str] = "truncated-linear"
@@ -57,17 +57,15 @@ class TruncatedLinearConstruction(Construction):
         """Truncated linear maps only."""
         return isinstance(target, TruncatedLinearTarget)
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
-        """p as asked for, or as the tolerance needs."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
+    def plan(self, target: TruncatedLinearTarget, request: PlanRequest) -> Plan[int]:
+        """p as requested, or as the tolerance needs."""
         width = target.family.b - target.family.a
         points = requested_size(request, "p", 2, width * TYPICAL)
         data = muted(len(target.family.w), max(abs(target.family.a), abs(target.family.b))) * exp(GAMMA / 8)
         return Plan(points, WITHIN * width / (points - 1) + data, points)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: TruncatedLinearTarget, plan: Plan[int], dtype: str) -> Network:
         """Affine map and one head."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         family = target.family
         places, centre, beta = interpolation_points(family.a, family.b, plan.details)
         length, keys = len(family.w), parabola(places - centre, beta)  # (p, 2)
@@ -89,9 +87,8 @@ class TruncatedLinearConstruction(Construction):
         )
         return Network(tuple(rounded(layer, dtype) for layer in (read_in(family, width), head)), length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(self, target: TruncatedLinearTarget, plan: Plan[int], eps: float) -> int | None:
         """p with (b - a)/p = eps."""
-        assert isinstance(target, TruncatedLinearTarget)  # noqa: S101 - see serves
         return ceil((target.family.b - target.family.a) / eps)
 
 

@@ -87,7 +87,7 @@ def rectifiers_of(target: PiecewiseLinear) -> Rectifiers:
     return Rectifiers(inner, bias, out, rest)
 
 
-class TwoLayerConstruction(Construction):
+class TwoLayerConstruction(Construction[Target, tuple[str, Rectifiers | GridDetails, float]]):
     """Gather, then rectify; both layers are self-attention."""
 
     name: ClassVar[str] = "two-layer"
@@ -96,7 +96,7 @@ class TwoLayerConstruction(Construction):
     figures: ClassVar[frozenset[str]] = frozenset({"rectifiers", "directions"})
     automatic: ClassVar[bool] = False
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[tuple[str, Rectifiers | GridDetails, float]]:
         """R from the tolerance; for targets that are no hidden layer themselves, one that comes close to them."""
         if request.options.get("tokens") or request.options.get("gamma"):
             words = 'tokens and gamma are options of construction="two-layer-lookup"; "two-layer" has rectifiers now'
@@ -117,7 +117,7 @@ class TwoLayerConstruction(Construction):
         numbers = float(units.inner.size + units.outer.size + len(units.bias) ** 2)
         return Plan(0, near + error / sharp, (layout, units, sharp), depth=2, figures=figures, numbers=numbers)
 
-    def build(self, target: Target, plan: Plan, dtype: str) -> Network:
+    def build(self, target: Target, plan: Plan[tuple[str, Rectifiers | GridDetails, float]], dtype: str) -> Network:
         """Embedding, two layers of heads, read-out."""
         layout, inside, sharp = plan.details
         rows = _Rows(*target.domain.tokens)
@@ -137,7 +137,9 @@ class TwoLayerConstruction(Construction):
         layers = [rows.embedding(), first, second, *rows.read_out(per_token, *readout, target.output_shape)]
         return Network(tuple(rounded(layer, dtype) for layer in layers), rows.length, dtype)
 
-    def paper_tokens(self, target: Target, plan: Plan, eps: float) -> int | None:
+    def paper_tokens(
+        self, target: Target, plan: Plan[tuple[str, Rectifiers | GridDetails, float]], eps: float
+    ) -> int | None:
         """The paper counts no tokens here."""
         return None
 
@@ -154,11 +156,11 @@ class LookupConstruction(TwoLayerConstruction):
         """Anything of few variables."""
         return target.domain.size <= FEW
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan:
+    def plan(self, target: Target, request: PlanRequest) -> Plan[tuple[str, Rectifiers | GridDetails, float]]:
         """The grid of the bank."""
         layout = layout_of(target, request)
         options = {name: value for name, value in request.options.items() if name in ("tokens", "gamma")}
-        bank = GridConstruction().plan(target, replace(request, options=options, norm=inf))
+        bank = GridConstruction().plan_on_box(target, replace(request, options=options, norm=inf))
         heads = target.domain.tokens[0] if layout == "token-wise" else 1
         return Plan(heads * bank.tokens, bank.a_priori, (layout, bank.details, 0.0), depth=2)
 

@@ -44,6 +44,8 @@ class Box:
     lo: npt.NDArray[np.float64]
     hi: npt.NDArray[np.float64]
     names: tuple[str, ...] | None = None
+    kind: ClassVar[str] = "box"
+    """What descriptions call it; those of a plain box leave it out."""
     fills_box: ClassVar[bool] = True
     """Is every point of the box a point of the domain?"""
 
@@ -163,7 +165,7 @@ class Box:
             raise InputError(
                 "coordinates must have shapes that fit together", got=", ".join(str(each.shape) for each in columns)
             ) from None
-        return self.unflatten(rows)
+        return rows[..., 0] if rows.shape == self.shape == (1,) else self.unflatten(rows)
 
     def unflatten(self, rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Rows of shape (B, D) -> points of shape (B, *shape)."""
@@ -191,6 +193,16 @@ class Box:
         """Boxes that cover the domain, from which proofs start: lower and upper ends, (R, D) each."""
         return self.lo.reshape(1, -1), self.hi.reshape(1, -1)
 
+    @property
+    def cloud(self) -> Floats | None:
+        """The points (S, D) that the domain consists of, or lies around; None for all domains but clouds."""
+        return None
+
+    @property
+    def fill(self) -> float:
+        """How far points may be from those of the cloud; 0 for all domains but clouds."""
+        return 0.0
+
     def contains(self, rows: Floats) -> Flags:
         """Which rows surely belong to the domain, (B,)."""
         return np.all((rows >= self.lo.ravel()) & (rows <= self.hi.ravel()), axis=1)
@@ -203,14 +215,33 @@ class Box:
         """The same domain as rows (D,) with named axes."""
         return Box(self.lo.reshape(-1), self.hi.reshape(-1), names)
 
+    def resized(self, lo: Floats, hi: Floats) -> Box:
+        """A box with other ends, of any shape, and the same axes."""
+        return Box(lo.reshape(self.shape), hi.reshape(self.shape), self.names)
+
     def sample(self, count: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
         """Uniform random rows, (count, D)."""
         return rng.uniform(self.lo.ravel(), self.hi.ravel(), (count, self.size))
+
+    @property
+    def where(self) -> str:
+        """Its points, in words."""
+        return f"x in {self!r}"
 
     def as_dict(self) -> dict[str, Any]:
         """A JSON-ready description."""
         names = None if self.names is None else list(self.names)
         return {"lo": self.lo.tolist(), "hi": self.hi.tolist(), "names": names}
+
+    def as_code(self, most: int) -> str | None:
+        """The domain as Python; None if it is no text, or has more than `most` numbers.
+
+        >>> Box([0], [1], ["x"]).as_code(most=200)
+        "{'x': (0.0, 1.0)}"
+        """
+        del most
+        pairs = zip(self.lo.ravel().tolist(), self.hi.ravel().tolist(), strict=True)
+        return repr(dict(zip(self.axes, pairs, strict=True)))
 
     def __repr__(self) -> str:
         if self.lo.ndim == 2:
@@ -228,6 +259,10 @@ def as_box(domain: object) -> Box:
     if isinstance(domain, Box):
         return domain
     if isinstance(domain, Mapping):
+        if any(isinstance(part, Box) for part in domain.values()):
+            from .two_inputs import TwoInputs  # made of boxes, which stand above it
+
+            return TwoInputs({name: as_box(part) for name, part in domain.items()})
         pairs = [_as_pair(pair) for pair in domain.values()]
         return Box([low for low, _ in pairs], [high for _, high in pairs], tuple(domain))
     if isinstance(domain, Sequence | np.ndarray) and not isinstance(domain, str) and len(domain) > 0:

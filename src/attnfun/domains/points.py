@@ -44,11 +44,22 @@ class Points(Box):
         super().__init__(low - flat, high + flat, names)
         cloud.setflags(write=False)
         object.__setattr__(self, "points", cloud.reshape(len(cloud), -1))  # (S, D)
-        object.__setattr__(self, "fill", fill)
+        object.__setattr__(self, "_fill", fill)
 
     points: Floats
-    fill: float
+    _fill: float
     fills_box = False
+    kind = "points"
+
+    @property
+    def cloud(self) -> Floats:
+        """The points, (S, D)."""
+        return self.points
+
+    @property
+    def fill(self) -> float:
+        """How far points may be from those of the cloud."""
+        return self._fill
 
     def starts(self) -> tuple[Floats, Floats]:
         """The points themselves, or a cube around each."""
@@ -96,7 +107,12 @@ class Points(Box):
         """A JSON-ready description."""
         shape = self.points.reshape(-1, *self.shape)
         names = None if self.names is None else list(self.names)
-        return {"kind": "points", "points": shape.tolist(), "fill": self.fill, "names": names}
+        return {"kind": self.kind, "points": shape.tolist(), "fill": self.fill, "names": names}
+
+    def as_code(self, most: int) -> str | None:
+        """A cloud of few points."""
+        cloud, names = self.points.reshape(-1, *self.shape).tolist(), None if self.names is None else list(self.names)
+        return f"af.Points({cloud}, fill={self.fill}, names={names})" if self.points.size <= most else None
 
     @cached_property
     def _grain(self) -> float:

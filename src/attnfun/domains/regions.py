@@ -48,6 +48,7 @@ class Region(Box):
     predicate: str | Callable[[Any], Any]
     question: Program
     fills_box = False
+    kind = "region"
 
     def contains(self, rows: Floats) -> Flags:
         """Which rows surely satisfy the condition, rounding included."""
@@ -93,7 +94,11 @@ class Region(Box):
         """A JSON-ready description."""
         if not isinstance(self.predicate, str):
             raise InputError("a region can be saved if its condition is a text", got=repr(self.predicate))
-        return {"kind": "region", "predicate": self.predicate, "box": super().as_dict()}
+        return {"kind": self.kind, "predicate": self.predicate, "box": super().as_dict()}
+
+    def as_code(self, most: int) -> str | None:
+        """The condition and the box, if the condition is a text."""
+        return f"af.Region({self.predicate!r}, {super().as_code(most)})" if isinstance(self.predicate, str) else None
 
     @cached_property
     def _cover(self) -> tuple[Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Every theorem and every experiment of the papers, to be run again: `attnfun reproduce`, the benchmarks, the figures.
+"""The theorems behind all constructions and the experiments of arXiv 2504.15956, to be run again: `attnfun reproduce`.
 
     experiment -> tables and pictures (data) -> pages, CSV files and PNG files
 
@@ -16,16 +16,16 @@ from pathlib import Path
 
 from ..errors import InputError, MissingExtra, did_you_mean
 from .base import Experiment, Result, Step, Table, quietly
-from .circuit import Circuit
+from .circuit import CircuitRate
 from .incontext import InContext
-from .max_affine import MaxAffine
+from .max_affine import MaxAffineRate
 from .one_head import OneHead, OneHeadLp
 from .regression import Regression
 from .relu import Relu
 from .softmax_readout import SoftmaxReadout
 from .spectral import Spectral
 from .subspace import Subspace
-from .truncated_linear import TruncatedLinear
+from .truncated_linear import TruncatedLinearRate
 from .two_layer import TwoLayer
 from .writing import made, write
 
@@ -36,13 +36,13 @@ REGISTRY: dict[str, Experiment] = {
     for experiment in (
         OneHead(),
         OneHeadLp(),
-        TruncatedLinear(),
+        TruncatedLinearRate(),
         TwoLayer(),
         SoftmaxReadout(),
         Relu(),
-        MaxAffine(),
+        MaxAffineRate(),
         Spectral(),
-        Circuit(),
+        CircuitRate(),
         Subspace(),
         Regression(),
         InContext(),

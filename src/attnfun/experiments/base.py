@@ -80,6 +80,8 @@ class Curve:
     y: Series
     style: str = "-"
     colour: str = "#0072B2"
+    spread: Series | None = None
+    """Drawn as a band about y."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,16 @@ class Panel:
     """Of the vertical axis."""
 
 
+@dataclass(frozen=True, eq=False)
+class HeatMap:
+    """One pair of axes with a matrix of shades, from 0 to its largest entry."""
+
+    title: str
+    across: str
+    up: str
+    values: npt.NDArray[np.float64]  # (up, across)
+
+
 @dataclass(frozen=True)
 class Picture:
     """Panels in rows."""
@@ -103,7 +115,7 @@ class Picture:
     """A part of a file's name."""
     title: str
     """What is to be seen, for those who cannot see it."""
-    panels: tuple[Panel, ...]
+    panels: tuple[Panel | HeatMap, ...]
     across: int = 2
     """Panels in a row."""
 

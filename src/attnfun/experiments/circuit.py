@@ -18,7 +18,7 @@ RANGES = {"m": (1.0, 5.0), "v": (1.0, 2.0), "c": (3.0, 10.0)}
 COLUMNS = ("depth", "heads", "tokens", "parameters", "proved", "largest error found")
 
 
-class Circuit(Experiment):
+class CircuitRate(Experiment):
     """Linear in the formula, logarithmic in the tolerance."""
 
     name = "circuit"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..look.plots.style import CYCLE, GREY, STYLE
-from .base import Curve, Panel, Picture
+from .base import Curve, HeatMap, Panel, Picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,8 +31,10 @@ def draw(picture: Picture) -> Figure:
     with rc_context(STYLE):
         figure = Figure(figsize=(max(WIDTH * columns, 6.5), HEIGHT * rows + 0.4), layout="constrained")
         for place, panel in enumerate(picture.panels, 1):
-            known = {**_panel(figure.add_subplot(rows, columns, place), panel), **known}
-        figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=2 * columns)
+            axes = figure.add_subplot(rows, columns, place)
+            known = {**(_heat(axes, panel) if isinstance(panel, HeatMap) else _panel(axes, panel)), **known}
+        if known:
+            figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=2 * columns)
     return figure
 
 
@@ -54,6 +56,19 @@ def _panel(axes: Any, panel: Panel) -> dict[str, Any]:
     return lines
 
 
+def _heat(axes: Any, panel: HeatMap) -> dict[str, Any]:
+    """Draw one matrix, its first row below; no lines."""
+    axes.imshow(panel.values, origin="lower", cmap="magma", vmin=0.0, aspect="auto", interpolation="nearest")
+    axes.set(title=panel.title, xlabel=panel.across, ylabel=panel.up)
+    axes.grid(visible=False)
+    return {}
+
+
 def _curve(axes: Any, scale: str, curve: Curve) -> Any:
-    values = np.array([np.nan if value is None else value for value in curve.y])
+    values, spread = (
+        np.array([np.nan if value is None else value for value in part])
+        for part in (curve.y, () if curve.spread is None else curve.spread)
+    )
+    if len(spread):
+        axes.fill_between(curve.x, values - spread, values + spread, color=curve.colour, alpha=0.2, linewidth=0)
     return getattr(axes, scale)(curve.x, values, curve.style, color=curve.colour, markersize=5, linewidth=1.1)[0]

@@ -9,7 +9,7 @@ import numpy as np
 import attnfun as af
 
 from .one_head import LINE, SQUARE
-from .rates import Convergence, Study
+from .rates import Convergence, RateStudy
 
 NAMES = ("max-affine",)
 VARIABLES, PLANES = 4, 20
@@ -29,7 +29,7 @@ def _fan() -> af.MaxAffine:
     return af.MaxAffine(slopes, np.zeros(PLANES))
 
 
-class MaxAffine(Convergence):
+class MaxAffineRate(Convergence):
     """Softmax averages of planes against their maximum."""
 
     name = "max-affine"
@@ -42,9 +42,11 @@ class MaxAffine(Convergence):
         "miss as R grows. Smooth functions are maxima of tangent planes, or differences of two, with an error like "
         "N^(-2/D)."
     )
-    studies: ClassVar[tuple[Study, ...]] = (
-        Study("two", "max(0, x), 4 variables", _two(), [(-1, 1)] * VARIABLES, SHARPNESSES, -1.0, NAMES, option="R"),
-        Study("line", "exp(x)", "exp(x)", LINE, (4, 8, 16, 32, 64), -2.0, NAMES, counted="planes"),
-        Study("fan", "a fan of 20 planes", _fan(), [(-1, 1)] * VARIABLES, SHARPNESSES, -1.0, NAMES, option="R"),
-        Study("square", "x² + exp(y)", "x**2 + exp(y)", SQUARE, (9, 16, 36, 64, 144), -1.0, NAMES, counted="planes"),
+    studies: ClassVar[tuple[RateStudy, ...]] = (
+        RateStudy("two", "max(0, x), 4 variables", _two(), [(-1, 1)] * VARIABLES, SHARPNESSES, -1.0, NAMES, option="R"),
+        RateStudy("line", "exp(x)", "exp(x)", LINE, (4, 8, 16, 32, 64), -2.0, NAMES, counted="planes"),
+        RateStudy("fan", "a fan of 20 planes", _fan(), [(-1, 1)] * VARIABLES, SHARPNESSES, -1.0, NAMES, option="R"),
+        RateStudy(
+            "square", "x² + exp(y)", "x**2 + exp(y)", SQUARE, (9, 16, 36, 64, 144), -1.0, NAMES, counted="planes"
+        ),
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 import attnfun as af
 
-from .rates import Convergence, Study
+from .rates import Convergence, RateStudy
 
 BOTH = ("grid", "cross")
 LINE, SQUARE, CUBE = (dict.fromkeys(names, (-1, 1)) for names in ("x", "xy", "xyz"))
@@ -36,11 +36,13 @@ class OneHead(Convergence):
         "each and no tolerance, so a bound may be above what more time would prove; the largest networks are measured "
         "only, at random points and by a search."
     )
-    studies: ClassVar[tuple[Study, ...]] = (
-        Study("line", "sin(3x)exp(-x)", "sin(3*x)*exp(-x)", LINE, (8, 16, 32, 64, 128, 256, 512), -1.0, BOTH),
-        Study("square", "sin(3x)cos(2y)", "sin(3*x)*cos(2*y)", SQUARE, (16, 64, 256, 1024, 4096), -1 / 2, BOTH, 256),
-        Study("cube", "x sin(2y) + z²", "x*sin(2*y) + z**2", CUBE, (27, 125, 512, 2197, 8000), -1 / 3, BOTH, 125),
-        Study(
+    studies: ClassVar[tuple[RateStudy, ...]] = (
+        RateStudy("line", "sin(3x)exp(-x)", "sin(3*x)*exp(-x)", LINE, (8, 16, 32, 64, 128, 256, 512), -1.0, BOTH),
+        RateStudy(
+            "square", "sin(3x)cos(2y)", "sin(3*x)*cos(2*y)", SQUARE, (16, 64, 256, 1024, 4096), -1 / 2, BOTH, 256
+        ),
+        RateStudy("cube", "x sin(2y) + z²", "x*sin(2*y) + z**2", CUBE, (27, 125, 512, 2197, 8000), -1 / 3, BOTH, 125),
+        RateStudy(
             "sequences",
             "2 x 2 sequences, by position",
             mixed,
@@ -54,13 +56,13 @@ class OneHead(Convergence):
     )
 
 
-def _jumps(p: int) -> tuple[Study, ...]:
+def _jumps(p: int) -> tuple[RateStudy, ...]:
     """A step on a line and the indicator of a disc, in L_p."""
     disc = "where(x**2 + y**2 <= 0.5, 1, 0)"
     sizes = (16, 32, 64, 128, 256, 512)
     return (
-        Study(f"step-{p}", f"step, L_{p}", "where(x > 0.3, 1, 0)", LINE, sizes, -1 / p, BOTH, inf, p),
-        Study(f"disc-{p}", f"disc, L_{p}", disc, SQUARE, (64, 256, 1024, 4096), -1 / (2 * p), BOTH, 256, p),
+        RateStudy(f"step-{p}", f"step, L_{p}", "where(x > 0.3, 1, 0)", LINE, sizes, -1 / p, BOTH, inf, p),
+        RateStudy(f"disc-{p}", f"disc, L_{p}", disc, SQUARE, (64, 256, 1024, 4096), -1 / (2 * p), BOTH, 256, p),
     )
 
 
@@ -74,4 +76,4 @@ class OneHeadLp(Convergence):
         "The same head with the means of cells as values, for targets that jump, in L_1 and L_2. A jump costs the "
         "volume of the cells it crosses, so the error falls like N^(-1/(pD)). Errors are measured by a midpoint rule."
     )
-    studies: ClassVar[tuple[Study, ...]] = (*_jumps(1), *_jumps(2))
+    studies: ClassVar[tuple[RateStudy, ...]] = (*_jumps(1), *_jumps(2))

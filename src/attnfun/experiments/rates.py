@@ -31,7 +31,7 @@ LOOKS = ((BLUE, "o"), (ORANGE, "x"))
 
 
 @dataclass(frozen=True)
-class Study:
+class RateStudy:
     """One target in one norm at several sizes, smallest first."""
 
     name: str
@@ -72,7 +72,7 @@ Rows = dict[str, list[Row]]
 """By construction."""
 
 
-def run(study: Study, quick: bool, step: Step) -> Rows:
+def run(study: RateStudy, quick: bool, step: Step) -> Rows:
     """Networks of all sizes, of each construction."""
     sizes = study.sizes[:QUICK_SIZES] if quick else study.sizes
     results: Rows = {name: [] for name in study.constructions}
@@ -141,7 +141,7 @@ def exponent(rows: list[Row]) -> float:
     return fitted([row.size for row in rows[1:]], [row.measured for row in rows[1:]])
 
 
-def table(study: Study, results: Rows) -> Table:
+def table(study: RateStudy, results: Rows) -> Table:
     """Constructions side by side."""
     has_paper = any(row.paper is not None for row in results[study.constructions[0]])
     columns = [study.unit, *["paper's bound"] * has_paper, "a priori"]
@@ -156,7 +156,7 @@ def table(study: Study, results: Rows) -> Table:
     return Table(study.name, study.title, tuple(columns), tuple(lines), notes)
 
 
-def panel(study: Study, results: Rows) -> Panel:
+def panel(study: RateStudy, results: Rows) -> Panel:
     """Measured errors as marks, proved bounds as lines, the predicted slope dashed."""
     curves = []
     for (name, rows), (colour, mark) in zip(results.items(), LOOKS, strict=False):
@@ -176,7 +176,7 @@ def panel(study: Study, results: Rows) -> Panel:
 class Convergence(Experiment):
     """Studies of one theorem, in one picture."""
 
-    studies: ClassVar[tuple[Study, ...]]
+    studies: ClassVar[tuple[RateStudy, ...]]
     text: ClassVar[str]
 
     def run(self, quick: bool = False, step: Step = quietly) -> Result:

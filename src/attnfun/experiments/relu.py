@@ -31,7 +31,7 @@ class Relu(Experiment):
         models = {name: _trained(name, step) for name in names}
         rows = tuple(_converted(name, *models[name], step) for name in names)
         model, X, _ = models["diabetes"]
-        study = rates.Study("sharpness", "diabetes", model, _box(X), SHARPNESSES, -1.0, NAMES, option="R")
+        study = rates.RateStudy("sharpness", "diabetes", model, _box(X), SHARPNESSES, -1.0, NAMES, option="R")
         result = rates.run(study, quick, step)
         text = (
             "A rectifier is two keys with scores 0 and R z, and values 0 and z: a head is within 0.27847/R of it "

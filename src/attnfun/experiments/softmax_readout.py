@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from .one_head import LINE, SQUARE
-from .rates import Convergence, Study
+from .rates import Convergence, RateStudy
 
 NAMES = ("softmax-readout",)
 
@@ -21,11 +21,11 @@ class SoftmaxReadout(Convergence):
         "reads the values out (arXiv 2504.15956). Sizes are cells, one feature each; there are no memory tokens. The "
         "error is that of one head with as many cells, N^(-1/D)."
     )
-    studies: ClassVar[tuple[Study, ...]] = (
-        Study(
+    studies: ClassVar[tuple[RateStudy, ...]] = (
+        RateStudy(
             "line", "sin(3x)exp(-x)", "sin(3*x)*exp(-x)", LINE, (8, 16, 32, 64, 128, 256), -1.0, NAMES, counted="cells"
         ),
-        Study(
+        RateStudy(
             "square",
             "sin(3x)cos(2y)",
             "sin(3*x)*cos(2*y)",

@@ -18,7 +18,7 @@ TOKENS, QUICK_TOKENS = (16, 36, 64, 144, 324, 729), (16, 36, 64)
 POINTS = 20_000
 
 
-class Ridge:
+class RidgeTarget:
     """tanh(u·x) exp(v·x/2) + w·x for unit vectors u, v drawn at random: two directions beside a slope."""
 
     def __init__(self, variables: int) -> None:
@@ -47,7 +47,11 @@ class Subspace(Experiment):
             for tokens in sizes:
                 step(f"{count} variables, {tokens} tokens")
                 net = af.compile(
-                    Ridge(count), [(-1, 1)] * count, construction="subspace", options={"tokens": tokens}, proof=False
+                    RidgeTarget(count),
+                    [(-1, 1)] * count,
+                    construction="subspace",
+                    options={"tokens": tokens},
+                    proof=False,
                 )
                 found[count].append((net.network.tokens, net.certificate.bound, rates.measured(net, POINTS)))
         text = (

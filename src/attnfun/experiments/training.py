@@ -1,6 +1,6 @@
 """Trained baselines: the papers' architectures with all weights free. The only training there is in this package.
 
-Everybody who compares a construction with training calls `fitted` (one layer, two layers, by Adam on samples),
+Everybody who compares a construction with training calls `trained` or `fitted` (any module, by Adam on samples),
 `within` (any module, for so many seconds), `course` (any module from where it is, by Adam on fresh samples) or
 `trained_head` (one softmax head of one variable, by Adam and L-BFGS in float64, from a good start).
 """
@@ -38,7 +38,7 @@ NEVER_CONTENT: Any = {"tolerance_grad": 0.0, "tolerance_change": 0.0}
 
 
 class OneLayer(nn.Module):
-    """The architecture of both truncated-linear theorems: one layer, p memory tokens, H heads, a map for each token."""
+    """One layer, p memory tokens, H heads, a map for each token: more freedom than the authors' `PointsLayer` has."""
 
     def __init__(self, length: int, width: int, points: int, heads: int) -> None:
         super().__init__()
@@ -55,22 +55,86 @@ class OneLayer(nn.Module):
         return self.out(self.attention(tokens, keys, keys, need_weights=False)[0])[..., 0]
 
 
-class TwoLayers(nn.Module):
-    """Two attention layers behind an embedding with positions, no feed-forward part; a map for each output token."""
+class SharedTokens(nn.Module):
+    """p tokens: the data by one projection for all with a diagonal for each of them, the other p - n free."""
 
-    def __init__(self, length: int, width: int, heads: int) -> None:
+    def __init__(self, length: int, width: int, points: int, features: int) -> None:
         super().__init__()
-        self.embed, self.position = nn.Linear(width, FEATURES), nn.Parameter(torch.randn(length, FEATURES))
-        self.layers = nn.ModuleList(nn.MultiheadAttention(FEATURES, heads, batch_first=True) for _ in range(2))
-        self.weight = nn.Parameter(torch.randn(length, FEATURES, width) / FEATURES**0.5)
-        self.bias = nn.Parameter(torch.zeros(length, width))
+        self.project = nn.Linear(width, features)
+        self.diagonals = nn.Parameter(torch.ones(length, features))
+        self.others = nn.Parameter(torch.linspace(-1, 1, points - length)[:, None].repeat(1, features))
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(B, n, d) -> (B, p, f)."""
+        return torch.cat([self.project(X) * self.diagonals, self.others.expand(len(X), -1, -1)], dim=1)
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention whose four maps begin as PyTorch draws linear maps."""
+
+    def __init__(self, features: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value, self.out = (nn.Linear(features, features) for _ in range(4))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, p, f) -> (B, p, f)."""
+        query, key, value = (self._split(part(tokens)) for part in (self.query, self.key, self.value))
+        found = nn.functional.scaled_dot_product_attention(query, key, value)  # (B, H, p, f/H)
+        return self.out(found.transpose(1, 2).flatten(2))
+
+    def _split(self, tokens: Tensor) -> Tensor:
+        return tokens.unflatten(2, (self.heads, -1)).transpose(1, 2)  # (B, p, f) -> (B, H, p, f/H)
+
+
+class PointsLayer(nn.Module):
+    """The authors' network for truncated linear maps (arXiv 2504.15956): one layer over p tokens in all."""
+
+    def __init__(self, length: int, width: int, points: int, heads: int, features: int = FEATURES) -> None:
+        super().__init__()
+        self.length, self.tokens = length, SharedTokens(length, width, points, features)
+        self.attention = SelfAttention(features, heads)
+
+    def forward(self, X: Tensor) -> Tensor:
+        """(B, n, d) -> (B, n, f); the target is the first feature, the others are to be zero."""
+        return self.attention(self.tokens(X))[:, : self.length]
+
+
+class HeldPoints(SelfAttention):
+    """The authors' layer for pictures: one feature of the keys and one of the values are held at the points L_k.
+
+    The key's is `k (L_k + L_0) - 2 k`, the value's L_k; scores are taken times `sharpness`.
+    """
+
+    def __init__(self, features: int, points: Tensor, sharpness: float) -> None:
+        super().__init__(features, 1)
+        number = torch.arange(len(points))
+        self.points, self.held = points, number * (points + points[0]) - 2 * number  # (p,)
+        self.sharpness = sharpness
+
+    def weights(self, tokens: Tensor) -> Tensor:
+        """(B, p, f) -> (B, p, p), over keys."""
+        key = torch.cat([self.key(tokens)[..., :-1], self.held.expand(len(tokens), -1)[..., None]], dim=2)
+        return torch.softmax(self.sharpness * self.query(tokens) @ key.mT / key.shape[-1] ** 0.5, dim=-1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, p, f) -> (B, p, f)."""
+        value = torch.cat([self.points.expand(len(tokens), -1)[..., None], self.value(tokens)[..., 1:]], dim=2)
+        return self.out(self.weights(tokens) @ value)
+
+
+class TwoLayers(nn.Module):
+    """The authors' network for sequences (arXiv 2504.15956): two layers over p tokens, a linear map after each."""
+
+    def __init__(self, length: int, width: int, points: int, heads: int, features: int = FEATURES) -> None:
+        super().__init__()
+        self.length, self.tokens = length, SharedTokens(length, width, points, features)
+        self.first, self.second = SelfAttention(features, heads), SelfAttention(features, heads)
+        self.between, self.out = nn.Linear(features, features), nn.Linear(features, width)
 
     def forward(self, X: Tensor) -> Tensor:
         """(B, n, d) -> (B, n, d)."""
-        tokens = self.embed(X) + self.position
-        for layer in self.layers:
-            tokens = layer(tokens, tokens, tokens, need_weights=False)[0]
-        return torch.einsum("bnf,nfd->bnd", tokens, self.weight) + self.bias
+        return self.out(self.second(self.between(self.first(self.tokens(X))))[:, : self.length])
 
 
 class Reader(nn.Module):
@@ -122,19 +186,31 @@ def _one_thread() -> Iterator[None]:
 
 
 @_one_thread()
-def fitted(make: Callable[[], nn.Module], X: Floats, Y: Floats, samples: int, epochs: int) -> float:
-    """Train on the first samples, in float32; the mean squared error on the others."""
-    torch.manual_seed(0)
+def trained(
+    make: Callable[[], nn.Module], X: Floats, Y: Floats, epochs: int, seed: int = 0
+) -> Callable[[Floats], Floats]:
+    """Train on samples, in float32; what the module computes."""
+    torch.manual_seed(seed)
     model = make()
     inputs, values = (torch.tensor(part, dtype=torch.float32) for part in (X, Y))
     optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
     for _ in range(epochs):
-        for batch in torch.randperm(samples).split(BATCH):
+        for batch in torch.randperm(len(inputs)).split(BATCH):
             optimiser.zero_grad()
             nn.functional.mse_loss(model(inputs[batch]), values[batch]).backward()
             optimiser.step()
-    with torch.no_grad():
-        return nn.functional.mse_loss(model(inputs[samples:]), values[samples:]).item()
+
+    def computed(points: Floats) -> Floats:
+        with torch.no_grad():
+            parts = torch.tensor(points, dtype=torch.float32).split(1024)
+            return torch.cat([model(part) for part in parts]).double().numpy()
+
+    return computed
+
+
+def fitted(make: Callable[[], nn.Module], X: Floats, Y: Floats, samples: int, epochs: int, seed: int = 0) -> float:
+    """Train on the first samples; the mean squared error on the others."""
+    return float(np.mean((trained(make, X[:samples], Y[:samples], epochs, seed)(X[samples:]) - Y[samples:]) ** 2))
 
 
 @_one_thread()
@@ -207,7 +283,7 @@ def course(
     return errors
 
 
-class Rows(nn.Module):
+class OutputRows(nn.Module):
     """What a module for sequences puts out in some rows, its first feature: (B, N, .) -> (B, k)."""
 
     def __init__(self, inner: nn.Module, rows: slice) -> None:

@@ -28,7 +28,7 @@ PROVED = 12.0
 LARGEST = 1e150
 """Arguments that may be off by more than this say nothing."""
 CLOSEST = 1e-15
-"""Arguments are never asked to be closer than this fraction of their range."""
+"""Arguments are never required to be closer than this fraction of their range."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from .functions import FUNCTIONS, LINE, OPERATIONS
 from .program import Floats
 
 REMEMBERED = 4096
-"""Ranges and slopes that are kept: a proof asks for the same ones when it is searched for and when it is checked."""
+"""Ranges and slopes that are kept: a proof needs the same ones when it is searched for and when it is checked."""
 LARGEST = 1e300
 """Slopes beyond this are none."""
 CELLS = 64
@@ -58,7 +58,7 @@ class Identity:
         return id(self.interval)
 
 
-class Step(NamedTuple):
+class CompositeStep(NamedTuple):
     """One operation on earlier steps; "variable" and "constant" have none."""
 
     kind: str
@@ -71,35 +71,35 @@ class Step(NamedTuple):
 class Composite:
     """A function of one variable; the last step is its value."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[CompositeStep, ...]
 
     @classmethod
     def variable(cls) -> Composite:
         """The identity."""
-        return cls((Step("variable"),))
+        return cls((CompositeStep("variable"),))
 
     @classmethod
     def number(cls, value: Interval) -> Composite:
         """A constant function."""
-        return cls((Step("constant", (), Identity.of(value)),))
+        return cls((CompositeStep("constant", (), Identity.of(value)),))
 
     @classmethod
     def of(cls, kind: str, *parts: Composite) -> Composite:
         """An operation applied to composites; common steps are shared."""
-        steps: dict[Step, int] = {}
+        steps: dict[CompositeStep, int] = {}
         last = [part._copied_into(steps) for part in parts]
-        step = Step(kind, tuple(last))
+        step = CompositeStep(kind, tuple(last))
         if step in steps:  # the very operation was a step before: it must come last
             return cls(tuple(steps)[: steps[step] + 1])
         return cls((*steps, step))
 
     def after(self, inner: Composite) -> Composite:
         """This function of another one."""
-        steps: dict[Step, int] = {}
+        steps: dict[CompositeStep, int] = {}
         last = self._copied_into(steps, inner._copied_into(steps))
         return Composite(tuple(steps)[: last + 1])
 
-    def _copied_into(self, steps: dict[Step, int], variable: int | None = None) -> int:
+    def _copied_into(self, steps: dict[CompositeStep, int], variable: int | None = None) -> int:
         """Add own steps to those there, the variable being an earlier step perhaps; the place of the last one."""
         places: list[int] = []
         for step in self.steps:
@@ -204,7 +204,7 @@ class Composite:
                 return True
         return False
 
-    def _natural(self, step: Step) -> tuple[float, float]:
+    def _natural(self, step: CompositeStep) -> tuple[float, float]:
         """Where an operation is defined, as far as its first operand goes."""
         if step.kind == "**":
             power = self.steps[step.args[1]]

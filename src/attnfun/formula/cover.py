@@ -22,7 +22,7 @@ FINEST = 2.0**-24
 
 
 @dataclass(frozen=True, eq=False)
-class Cover:
+class OperationRanges:
     """Enclosures of all operations."""
 
     low: Floats  # (K,)
@@ -30,7 +30,7 @@ class Cover:
     defined: bool
 
     @classmethod
-    def of(cls, program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Cover | None:
+    def of(cls, program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> OperationRanges | None:
         """Cut the domain evenly, then boxes where an operation is undefined or unbounded; None where one stays so."""
         low, high = low.reshape(1, -1), high.reshape(1, -1)
         extent = high - low

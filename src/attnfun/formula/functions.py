@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arithmetic import Interval, Jet, Truth
+from ..arithmetic import Interval, Jet, TruthValues
 from ..arithmetic import interval as intervals
 from ..arithmetic import jets as series_of_arrays
 from ..arithmetic.directed import above, below, widen
@@ -29,6 +29,7 @@ from ..arithmetic.functions import monotone
 from ..arithmetic.jet_functions import compose
 from ..arithmetic.jets import pick
 from ..arithmetic.series import SERIES, Coefficients, power, stacked, tanh
+from . import special
 
 Ends = tuple[float, float]
 LINE: Ends = (-np.inf, np.inf)
@@ -37,7 +38,7 @@ PARAMETERS = ("a", "b", "c")
 
 
 @dataclass(frozen=True)
-class Function:
+class ElementaryFunction:
     """An elementary function."""
 
     names: tuple[str, ...]
@@ -60,6 +61,10 @@ class Function:
     """May it jump where it is defined?"""
     means: str = ""
     """A formula in a, b, c that stands for it: it has no operation of its own in programs."""
+    numbers: int = 0
+    """How many arguments, the first ones, must be numbers."""
+    by_flint: bool = False
+    """Is it enclosed by python-flint, in proofs as by the judge?"""
     on_ranges: Callable[..., str | None] | None = None
     """Such a formula for arguments in given ranges, None where there is none: what a circuit puts in its place."""
 
@@ -72,7 +77,7 @@ class Function:
         """On floats, intervals or Taylor series."""
         if self.jets is not None and any(isinstance(arg, Jet) for arg in args):
             return self.jets(*args)
-        if self.enclosure is not None and any(isinstance(arg, Interval | Truth) for arg in args):
+        if self.enclosure is not None and any(isinstance(arg, Interval | TruthValues) for arg in args):
             return self.enclosure(*args)
         return self.values(*args)
 
@@ -85,11 +90,11 @@ def _smooth(
     series: Callable[[Interval, int], Coefficients] | None = None,
     natural: Ends = LINE,
     ufunc: str = "",
-) -> Function:
+) -> ElementaryFunction:
     """A function of one variable with Taylor series; what arithmetic knows already it has by the name of the ufunc."""
     ufunc = ufunc or getattr(values, "__name__", name)
     jets = series_of_arrays.UFUNCS.get(ufunc) if series is None else partial(_by_series, series)
-    return Function(
+    return ElementaryFunction(
         (name, *other_names), 1, values, enclosure or intervals.UFUNCS[ufunc], jets, natural=natural, ufunc=ufunc
     )
 
@@ -98,9 +103,24 @@ def _by_series(series: Callable[[Interval, int], Coefficients], a: Jet) -> Jet:
     return compose(a, series(a.value, a.basis.degree))
 
 
-def _named(name: str, arity: int, means: str, values: Callable[..., Any], ufunc: str = "") -> Function:
+def _special(name: str, scipy_name: str, *other_names: str, natural: Ends = LINE) -> ElementaryFunction:
+    """A special function of one variable."""
+    jets = partial(_by_series, special.series(name))
+    values = partial(_scipy, scipy_name)
+    return ElementaryFunction(
+        (name, *other_names), 1, values, special.enclosure(name), jets, natural=natural, by_flint=True
+    )
+
+
+def _of_order(name: str, scipy_name: str) -> ElementaryFunction:
+    """A special function of an order and a variable."""
+    values, enclosure = partial(_scipy, scipy_name), special.enclosure_of_order(name)
+    return ElementaryFunction((name,), 2, values, enclosure, special.jets_of_order(name), numbers=1, by_flint=True)
+
+
+def _named(name: str, arity: int, means: str, values: Callable[..., Any], ufunc: str = "") -> ElementaryFunction:
     """A name for what other functions say."""
-    return Function((name,), arity, values, ufunc=ufunc, means=means)
+    return ElementaryFunction((name,), arity, values, ufunc=ufunc, means=means)
 
 
 # ---------------------------------------------------------------- values that NumPy has no one function for
@@ -110,6 +130,15 @@ def sinc(x: Any) -> Any:
     """sin(x)/x, and 1 at 0."""
     safe = np.where(x == 0, 1.0, x)
     return np.where(x == 0, 1.0, np.sin(safe) / safe)
+
+
+def _scipy(name: str, *args: Any) -> Any:
+    """A function of SciPy by its name; of those with several values the one that is meant."""
+    from scipy import special as functions
+
+    name, _, place = name.partition(".")
+    values = getattr(functions, name)(*args)
+    return values[int(place)] if place else values
 
 
 def _erf(x: Any) -> Any:
@@ -248,12 +277,29 @@ TABLE = (
     _smooth("erf", _erf, ufunc="erf"),
     _smooth("sigmoid", _expit, enclosure=SIGMOID, series=_sigmoid_series, ufunc="expit"),
     _smooth("softplus", partial(np.logaddexp, 0.0), enclosure=SOFTPLUS, series=_softplus_series, ufunc="softplus"),
-    Function(("abs",), 1, np.abs, ufunc="absolute"),
-    Function(("sign",), 1, np.sign, ufunc="sign", jumps=True),
-    Function(("min",), 2, np.minimum, ufunc="minimum", many=True),
-    Function(("max",), 2, np.maximum, ufunc="maximum", many=True),
-    Function(("where",), 3, np.where, jumps=True),
-    Function(
+    _special("gamma", "gamma"),
+    _special("lgamma", "gammaln", "loggamma", natural=(0.0, np.inf)),
+    _special("digamma", "psi", natural=(0.0, np.inf)),
+    _of_order("besselj", "jv"),
+    _of_order("bessely", "yv"),
+    _of_order("besseli", "iv"),
+    _of_order("besselk", "kv"),
+    _special("airyai", "airy.0"),
+    _special("airybi", "airy.2"),
+    _special("si", "sici.0", "Si"),
+    _special("ci", "sici.1", "Ci", natural=(0.0, np.inf)),
+    _special("ei", "expi", "Ei"),
+    _special("erfc", "erfc"),
+    _special("erfinv", "erfinv", natural=(-1.0, 1.0)),
+    _special("zeta", "zeta", natural=(1.0, np.inf)),
+    _special("ellipk", "ellipk", "elliptic_k", natural=(-np.inf, 1.0)),
+    _special("ellipe", "ellipe", "elliptic_e", natural=(-np.inf, 1.0)),
+    ElementaryFunction(("abs",), 1, np.abs, ufunc="absolute"),
+    ElementaryFunction(("sign",), 1, np.sign, ufunc="sign", jumps=True),
+    ElementaryFunction(("min",), 2, np.minimum, ufunc="minimum", many=True),
+    ElementaryFunction(("max",), 2, np.maximum, ufunc="maximum", many=True),
+    ElementaryFunction(("where",), 3, np.where, jumps=True),
+    ElementaryFunction(
         ("atan2",),
         2,
         np.arctan2,
@@ -269,7 +315,7 @@ TABLE = (
     _named("hypot", 2, "sqrt(a**2 + b**2)", np.hypot, ufunc="hypot"),
 )
 
-FUNCTIONS: dict[str, Function] = {name: function for function in TABLE for name in function.names}
+FUNCTIONS: dict[str, ElementaryFunction] = {name: function for function in TABLE for name in function.names}
 """Functions by every name that users write."""
 
 OPERATORS: dict[str, Callable[..., Any]] = {
@@ -299,6 +345,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
 """Everything a program's nodes may name."""
 TRUTHS = frozenset({*COMPARISONS, *LOGIC})
 """Operations whose result is a truth value."""
+BY_FLINT = frozenset(function.name for function in TABLE if function.by_flint)
+"""Functions that prover and judge enclose alike."""
 JUMPS = frozenset({*TRUTHS, *(function.name for function in TABLE if function.jumps)})
 """Operations that need not be continuous where they are defined; all others are."""
 

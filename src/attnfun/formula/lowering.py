@@ -4,6 +4,8 @@
 
 **Products** go through logarithms or quarter squares (`products.py`); the form with fewer units is taken.
 
+Powers, roots and quotients of a product that spans many orders of magnitude are products of those of its factors.
+
 **Kinks.** `abs`, `min` and `max` are affine in rectifiers, which do not fuse with what is around them.
 
 **Ranges.** Every operation of the formula is enclosed on a cover of the domain by boxes, which are cut further where an
@@ -20,10 +22,10 @@ from ..resources.deadline import NEVER, Deadline
 from .atoms import Atoms, NoCircuit
 from .circuits import ONE, ZERO, Circuit, Linear, Unit
 from .composites import Composite
-from .cover import Cover
+from .cover import OperationRanges
 from .functions import TABLE
-from .products import EXP, LOG, Factor, Products, is_number, is_whole, logarithm
-from .program import Builder, Floats, Node, Program, enclosed_constant
+from .products import EXP, LOG, WIDE, Factor, Products, is_number, is_whole, logarithm
+from .program import Floats, Program, ProgramBuilder, ProgramNode, enclosed_constant
 
 
 def circuit_of(program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Circuit | None:
@@ -40,12 +42,12 @@ def _lowered(program: Program, low: Floats, high: Floats, deadline: Deadline) ->
         program = _on_ranges(program, _covered(program, low, high, deadline))
     if program.may_jump:
         raise NoCircuit(f"{program.source} may jump")
-    return _Lowering(program, low, high, deadline).circuit()
+    return _ProgramLowering(program, low, high, deadline).circuit()
 
 
-def _covered(program: Program, low: Floats, high: Floats, deadline: Deadline) -> Cover:
+def _covered(program: Program, low: Floats, high: Floats, deadline: Deadline) -> OperationRanges:
     """Ranges of all operations, or NoCircuit."""
-    cover = Cover.of(program, low, high, deadline)
+    cover = OperationRanges.of(program, low, high, deadline)
     if cover is None:
         raise NoCircuit(f"{program.source} is not bounded")
     return cover
@@ -55,9 +57,9 @@ ON_RANGES = {function.name: function.on_ranges for function in TABLE if function
 """Functions for which other operations stand, chosen by the ranges of their arguments."""
 
 
-def _on_ranges(program: Program, cover: Cover) -> Program:
+def _on_ranges(program: Program, cover: OperationRanges) -> Program:
     """The same function with other operations for those in ON_RANGES; NoCircuit where there are none."""
-    builder, numbers = Builder(), list[int]()
+    builder, numbers = ProgramBuilder(), list[int]()
     for node in program.nodes:
         args = tuple(numbers[k] for k in node.args)
         if node.kind in ON_RANGES:
@@ -67,7 +69,7 @@ def _on_ranges(program: Program, cover: Cover) -> Program:
             numbers.append(builder.substitute(text, args, node.place))
         else:
             written = None if node.exact else program.text(node)
-            numbers.append(builder.add(Node(node.kind, args, node.value, node.exact, node.place), written))
+            numbers.append(builder.add(ProgramNode(node.kind, args, node.value, node.exact, node.place), written))
     return builder.program(program.source, [numbers[k] for k in program.outputs], program.is_vector)
 
 
@@ -88,7 +90,7 @@ class _Chain:
         return _Chain(self.coefficient, [f for f in merged.values() if not is_number(f.exponent, 0.0)])
 
 
-class _Lowering:
+class _ProgramLowering:
     """Makes the atoms while it walks through a program."""
 
     def __init__(self, program: Program, low: Floats, high: Floats, deadline: Deadline) -> None:
@@ -133,7 +135,7 @@ class _Lowering:
 
     # ------------------------------------------------------------ operations
 
-    def _value(self, number: int, node: Node) -> Linear:
+    def _value(self, number: int, node: ProgramNode) -> Linear:
         args, text = [self.values[k] for k in node.args], self.program.text(node)
         match node.kind:
             case "constant":
@@ -152,6 +154,8 @@ class _Lowering:
                 return args[0].plus(self.atoms.rectified(args[1].plus(args[0], -ONE), text))
             case "min":
                 return args[0].plus(self.atoms.rectified(args[0].plus(args[1], -ONE), text), -ONE)
+            case "/" | "**" | "sqrt" if self._of_wide_product(number, node):
+                return self._product(number, node, text)
             case "*" | "/" | "**" | "sqrt":
                 return self._fused(number, node, args, text) or self._product(number, node, text)
             case "log":
@@ -161,7 +165,18 @@ class _Lowering:
                     Composite.of(node.kind, Composite.variable()), args[0], text
                 )
 
-    def _fused(self, number: int, node: Node, args: list[Linear], text: str) -> Linear | None:
+    def _of_wide_product(self, number: int, node: ProgramNode) -> bool:
+        """Is it a quotient, power or root of a product that spans many orders of magnitude?
+
+        Its factors are raised one by one then: `1/(u v)` as `(1/u)(1/v)`. The product itself would have to be as
+        precise as its smallest values ask for, which arithmetic does not give beside its largest.
+        """
+        inner = node.args[1 if node.kind == "/" else 0]
+        size = abs(self.cover.range(inner))
+        known = node.kind == "/" or self._exponent(node) is not None
+        return known and bool(size.hi > WIDE * size.lo > 0) and len(self._chain(number).factors) > 1
+
+    def _fused(self, number: int, node: ProgramNode, args: list[Linear], text: str) -> Linear | None:
         """One unit, if all operands depend on one form alone; a constant, if there is nothing they depend on."""
         supports = [self.atoms.support(arg) for arg in args if arg.terms]
         if not supports:
@@ -177,7 +192,7 @@ class _Lowering:
         parts = [next(functions) if arg.terms else Composite.number(arg.constant) for arg in args]
         return self.atoms.unit(Composite.of(node.kind, *parts), form, text)
 
-    def _logarithm(self, node: Node, text: str) -> Linear:
+    def _logarithm(self, node: ProgramNode, text: str) -> Linear:
         """The logarithm of a product is a sum, if its factors are positive."""
         chain = self._chain(node.args[0])
         if len(chain.factors) < 2 or chain.coefficient.lo <= 0 or any(f.sign <= 0 for f in chain.factors):
@@ -187,7 +202,7 @@ class _Lowering:
             total = total.plus(self.products.log(factor.base, text), factor.exponent)
         return total
 
-    def _product(self, number: int, node: Node, text: str) -> Linear:
+    def _product(self, number: int, node: ProgramNode, text: str) -> Linear:
         """A product by the cheaper of logarithms and quarter squares."""
         if node.kind == "**" and self.values[node.args[1]].terms:
             return self._power(node, text)
@@ -205,7 +220,7 @@ class _Lowering:
         parts = [self.products.raised(factor, text) for factor in [*signed, *others]]
         return self.products.of(parts, text).scaled(chain.coefficient)
 
-    def _power(self, node: Node, text: str) -> Linear:
+    def _power(self, node: ProgramNode, text: str) -> Linear:
         """u ** v = exp(v log u) for u > 0."""
         base, exponent = (self.values[k] for k in node.args)
         if not base.terms:
@@ -245,11 +260,12 @@ class _Lowering:
         if number < len(self.values):
             return Factor(self.values[number], exponent, self.cover.range(number))
         node = self.program.nodes[number]  # a root or power that cannot be distributed, at the head of the chain
+        own = self._exponent(node)
         return Factor(
-            self.values[node.args[0]], exponent * (self._exponent(node) or ONE), self.cover.range(node.args[0])
+            self.values[node.args[0]], exponent if own is None else exponent * own, self.cover.range(node.args[0])
         )
 
-    def _exponent(self, node: Node) -> Interval | None:
+    def _exponent(self, node: ProgramNode) -> Interval | None:
         """The constant exponent of a power or root."""
         if node.kind == "sqrt":
             return Interval(0.5)
@@ -269,8 +285,8 @@ class _Lowering:
         users = self.users[number]
         return bool(users) and all(len(node.args) == 1 and node.kind != "neg" for node in users)
 
-    def _users(self) -> list[list[Node]]:
-        users: list[list[Node]] = [[] for _ in self.program.nodes]
+    def _users(self) -> list[list[ProgramNode]]:
+        users: list[list[ProgramNode]] = [[] for _ in self.program.nodes]
         for node in self.program.nodes:
             for k in set(node.args):
                 users[k].append(node)

@@ -32,7 +32,7 @@ from ..arithmetic import Interval, directed
 from ..arithmetic.functions import absolute, power
 from ..arithmetic.jets import variables
 from ..arithmetic.norms import together
-from .program import Node, Program
+from .program import Program, ProgramNode
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -40,6 +40,7 @@ Flags = npt.NDArray[np.bool_]
 ROOTS = {"sqrt": Fraction(1, 2), "cbrt": Fraction(1, 3)}
 LOGARITHMS = {"log": Fraction(1), "log2": Fraction(14427, 10000), "log10": Fraction(4343, 10000)}
 """What |log u| is multiplied by, rounded up."""
+CHOICES = ("min", "max", "where")
 OVER_E = Fraction(3679, 10000)
 """1/e, rounded up."""
 LARGEST_EXPONENT = 500
@@ -55,13 +56,13 @@ MOST_ORDERED = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class PowerProduct:
     """`G Π|u_i|^{e_i}`, the u_i operations of a program by their numbers."""
 
     size: Floats  # (B,), G >= 0
     powers: dict[int, Fraction]
 
-    def times(self, other: Product, up: bool) -> Product:
+    def times(self, other: PowerProduct, up: bool) -> PowerProduct:
         """The product, its number rounded up or down."""
         size = directed.multiply(self.size, other.size)[up]
         powers = {
@@ -69,29 +70,29 @@ class Product:
             for number in self.powers | other.powers
             if (total := self.powers.get(number, Fraction(0)) + other.powers.get(number, Fraction(0)))
         }
-        return Product(_number(size, up), powers)
+        return PowerProduct(_number(size, up), powers)
 
-    def inverse(self, up: bool) -> Product:
+    def inverse(self, up: bool) -> PowerProduct:
         """Its reciprocal: an upper bound from a lower one, and the other way round."""
         with np.errstate(all="ignore"):
             size = directed.divide(np.ones_like(self.size), self.size)[up]
         size = np.where(self.size == 0, inf, np.where(np.isinf(self.size), 0.0, size))
-        return Product(size, {number: -exponent for number, exponent in self.powers.items()})
+        return PowerProduct(size, {number: -exponent for number, exponent in self.powers.items()})
 
-    def to_the(self, exponent: Fraction, up: bool) -> Product:
+    def to_the(self, exponent: Fraction, up: bool) -> PowerProduct:
         """A power with an exponent above zero."""
         size = power(Interval(self.size), _enclosed(exponent))
         ends = size.hi if up else np.maximum(size.lo, 0.0)
-        return Product(_number(ends, up), {number: exponent * each for number, each in self.powers.items()})
+        return PowerProduct(_number(ends, up), {number: exponent * each for number, each in self.powers.items()})
 
 
 @dataclass(frozen=True, eq=False)
-class Size:
+class OperationSize:
     """What is known of one operation on boxes, wherever it is defined."""
 
-    upper: tuple[Product, ...]
+    upper: tuple[PowerProduct, ...]
     """The sum of these is at least its absolute value; none if nothing is known."""
-    lower: Product
+    lower: PowerProduct
     """At most its absolute value."""
     positive: Flags  # (B,), is it surely at least 0?
     defined: Flags  # (B,), is it surely defined but for a set of volume 0, if the upper bound is finite?
@@ -106,8 +107,9 @@ def p_means(program: Program, domain: Interval, boxes: Interval, p: float) -> tu
     best, defined = np.full(len(boxes), inf), np.zeros(len(boxes), dtype=bool)
     for sizes in _ways(program, domain, boxes, p):
         means = np.stack([sizes.mean(number, p) for number in program.outputs])  # (m, B)
-        best = np.minimum(best, together(means, p))
-        defined |= np.all([sizes[number].defined for number in program.outputs], axis=0)
+        mean = together(means, p)  # (B,)
+        best = np.minimum(best, mean)
+        defined |= np.isfinite(mean) & np.all([sizes[number].defined for number in program.outputs], axis=0)
     return best, defined
 
 
@@ -135,16 +137,20 @@ def why_not_integrable(program: Program, domain: Interval, box: Interval, p: flo
 
 
 def _ways(program: Program, domain: Interval, boxes: Interval, p: float) -> Iterator[_Sizes]:
-    """The bounds with small and with large powers for logarithms, with sums taken apart and as they are."""
+    """The bounds with small and with large powers for logarithms, with sums taken apart and as they are.
+
+    A minimum of a pole and a number, say, is bounded: such choices are factors of their own, too, if they are finite.
+    """
     steps, whole = program.ranges(boxes), program.ranges(domain)
     has_logarithm = any(node.kind in LOGARITHMS for node in program.nodes)
     apart = any(node.kind in ("+", "max") for node in program.nodes)
     for small in SMALL_POWERS[: None if has_logarithm else 1]:
         for sums in (True, False)[: None if apart else 1]:
-            yield _Sizes(program, steps, whole, boxes, Fraction(1, small * ceil(p)), sums)
+            for chosen in (False, True)[: 2 if any(node.kind in CHOICES for node in program.nodes) else 1]:
+                yield _Sizes(program, steps, whole, boxes, Fraction(1, small * ceil(p)), sums, chosen)
 
 
-class _Sizes(list[Size]):
+class _Sizes(list[OperationSize]):
     """Bounds on every operation of a program on boxes (B, D)."""
 
     def __init__(
@@ -155,10 +161,11 @@ class _Sizes(list[Size]):
         boxes: Interval,
         small: Fraction,
         sums_apart: bool,
+        choices_alone: bool,
     ) -> None:
         super().__init__()
         self.program, self.steps, self.whole, self.boxes = program, steps, whole, boxes
-        self.small, self.sums_apart = small, sums_apart
+        self.small, self.sums_apart, self.choices_alone = small, sums_apart, choices_alone
         self.singular, self.depends = list[bool](), list[frozenset[int]]()
         self._slopes: dict[int, Floats] = {}
         for number, node in enumerate(program.nodes):
@@ -167,20 +174,20 @@ class _Sizes(list[Size]):
             self.singular.append(self._may_be_unbounded(node))
             self.append(self._sized(number, node))
 
-    def _may_be_unbounded(self, node: Node) -> bool:
+    def _may_be_unbounded(self, node: ProgramNode) -> bool:
         """Is there a pole in it, as far as the kinds of operations tell?"""
         divides = node.kind == "/" and bool(self.depends[node.args[1]])
         raises = node.kind == "**" and not self.steps[node.args[1]].lo.min() >= 0
         poles = divides or raises or node.kind in LOGARITHMS
         return poles or any(self.singular[k] for k in node.args)
 
-    def _sized(self, number: int, node: Node) -> Size:
+    def _sized(self, number: int, node: ProgramNode) -> OperationSize:
         args = node.args
         if node.kind == "constant":
             return self._constant(self.steps[number])
         if node.kind in ("neg", "abs"):
             inner, kept = self[args[0]], self._positive(number)
-            return Size(inner.upper, inner.lower, kept | (node.kind == "abs"), inner.defined)
+            return OperationSize(inner.upper, inner.lower, kept | (node.kind == "abs"), inner.defined)
         if node.kind == "*":
             return self._product(*(self[k] for k in args))
         if node.kind == "/":
@@ -188,7 +195,7 @@ class _Sizes(list[Size]):
         if node.kind in ROOTS:
             root = self._power(self[args[0]], ROOTS[node.kind], self._room(args[0]))
             real = node.kind == "cbrt"  # of negative numbers too
-            return Size(
+            return OperationSize(
                 root.upper, root.lower, root.positive | (not real), root.defined | (real & self[args[0]].defined)
             )
         if node.kind == "**" and not self.depends[args[1]]:
@@ -197,36 +204,40 @@ class _Sizes(list[Size]):
             return self._logarithm(number, self[args[0]], LOGARITHMS[node.kind])
         if node.kind in ("+", "-") and (self.singular[number] or self._apart(number)):
             return self._sum(number, *(self[k] for k in args))
+        if self.choices_alone and node.kind in CHOICES and np.isfinite(self.steps[number].magnitude).all():
+            return self._itself(number)
         if node.kind in ("min", "max") and self.singular[number]:
             return self._either(number, *(self[k] for k in args))
         if node.kind == "where" and self.singular[number]:
             either = self._either(number, *(self[k] for k in args[1:]))
-            return Size(either.upper, either.lower, either.positive, either.defined & self._flag(args[0]))
+            return OperationSize(either.upper, either.lower, either.positive, either.defined & self._flag(args[0]))
         return self._itself(number)
 
     # ------------------------------------------------------------ operations
 
-    def _itself(self, number: int) -> Size:
+    def _itself(self, number: int) -> OperationSize:
         """An operation that is taken as it is: a factor."""
-        factor = Product(np.ones(len(self.boxes)), {number: Fraction(1)})
-        return Size((factor,), factor, self._positive(number), self._flag(number))
+        factor = PowerProduct(np.ones(len(self.boxes)), {number: Fraction(1)})
+        return OperationSize((factor,), factor, self._positive(number), self._flag(number))
 
-    def _constant(self, value: Interval) -> Size:
+    def _constant(self, value: Interval) -> OperationSize:
         size = absolute(value)
-        upper, lower = (Product(np.full(len(self.boxes), float(end)), {}) for end in (size.hi, size.lo))
+        upper, lower = (PowerProduct(np.full(len(self.boxes), float(end)), {}) for end in (size.hi, size.lo))
         every = np.ones(len(self.boxes), dtype=bool)
-        return Size((upper,), lower, every & bool(value.lo >= 0), every)
+        return OperationSize((upper,), lower, every & bool(value.lo >= 0), every)
 
-    def _product(self, a: Size, b: Size) -> Size:
+    def _product(self, a: OperationSize, b: OperationSize) -> OperationSize:
         upper = _few(tuple(one.times(other, up=True) for one in a.upper for other in b.upper), self.boxes)
-        return Size(upper, a.lower.times(b.lower, up=False), a.positive & b.positive, a.defined & b.defined)
+        return OperationSize(upper, a.lower.times(b.lower, up=False), a.positive & b.positive, a.defined & b.defined)
 
-    def _reciprocal(self, a: Size) -> Size:
+    def _reciprocal(self, a: OperationSize) -> OperationSize:
         """From below only what one product is above."""
         lower = a.upper[0].inverse(up=False) if len(a.upper) == 1 else self._nothing
-        return Size((a.lower.inverse(up=True),), lower, a.positive, a.defined & self._almost_nowhere_zero(a.lower))
+        return OperationSize(
+            (a.lower.inverse(up=True),), lower, a.positive, a.defined & self._almost_nowhere_zero(a.lower)
+        )
 
-    def _almost_nowhere_zero(self, lower: Product) -> Flags:
+    def _almost_nowhere_zero(self, lower: PowerProduct) -> Flags:
         """Is what is above this product zero on a set of volume 0 only, (B,)? Where each factor has a slope."""
         sure = lower.size > 0
         for number, exponent in lower.powers.items():
@@ -234,16 +245,16 @@ class _Sizes(list[Size]):
                 sure = sure & (~self.vanishes(number) | (self._slope(number) > 0).any(axis=1))
         return sure
 
-    def _power(self, a: Size, exponent: Fraction, room: Flags) -> Size:
+    def _power(self, a: OperationSize, exponent: Fraction, room: Flags) -> OperationSize:
         """For an exponent above zero; defined where `room` says so. `(Σ m_i)^q <= n^{max(q-1, 0)} Σ m_i^q`."""
         if len(a.upper) > 1 and exponent > LARGEST_EXPONENT:
-            unknown = (Product(np.full(len(self.boxes), inf), {}),)
-            return Size(unknown, self._nothing, a.positive, a.defined & room)
+            unknown = (PowerProduct(np.full(len(self.boxes), inf), {}),)
+            return OperationSize(unknown, self._nothing, a.positive, a.defined & room)
         more = Fraction(len(a.upper)) ** max(ceil(exponent) - 1, 0)
         upper = tuple(self._scaled(each.to_the(exponent, up=True), more) for each in a.upper)
-        return Size(upper, a.lower.to_the(exponent, up=False), a.positive, a.defined & room)
+        return OperationSize(upper, a.lower.to_the(exponent, up=False), a.positive, a.defined & room)
 
-    def _constant_power(self, number: int, base: int, exponent: int) -> Size:
+    def _constant_power(self, number: int, base: int, exponent: int) -> OperationSize:
         """A power with an exponent that is a known fraction other than zero; the operation as it is otherwise."""
         value = _exact(self.program, exponent)
         if not value:
@@ -253,30 +264,30 @@ class _Sizes(list[Size]):
         inner = self[base] if value > 0 else self._reciprocal(self[base])
         powered = self._power(inner, abs(value), room)
         positive = powered.positive | (not whole or value.numerator % 2 == 0)
-        return Size(powered.upper, powered.lower, positive, powered.defined)
+        return OperationSize(powered.upper, powered.lower, positive, powered.defined)
 
-    def _logarithm(self, number: int, a: Size, scale: Fraction) -> Size:
+    def _logarithm(self, number: int, a: OperationSize, scale: Fraction) -> OperationSize:
         """`|log u| <= (u^s + u^{-s})/(e s)`."""
         scale = scale * OVER_E / self.small
         grows = self._power(a, self.small, a.positive).upper
         falls = a.lower.inverse(up=True).to_the(self.small, up=True)
         upper = tuple(self._scaled(each, scale) for each in (*grows, falls))
-        lower = Product(np.ones(len(self.boxes)), {number: Fraction(1)})
+        lower = PowerProduct(np.ones(len(self.boxes)), {number: Fraction(1)})
         defined = a.defined & a.positive & self._almost_nowhere_zero(a.lower)
-        return Size(_few(upper, self.boxes), lower, self._positive(number), defined)
+        return OperationSize(_few(upper, self.boxes), lower, self._positive(number), defined)
 
-    def _sum(self, number: int, a: Size, b: Size) -> Size:
+    def _sum(self, number: int, a: OperationSize, b: OperationSize) -> OperationSize:
         itself = self._itself(number)
         upper = _few((*a.upper, *b.upper), self.boxes) if self.singular[number] else itself.upper
         lower = self._mean_below(number) if self._apart(number) else itself.lower
         positive = a.positive & b.positive & (self.program.nodes[number].kind == "+")  # differences may be negative
-        return Size(upper, lower, positive | itself.positive, a.defined & b.defined)
+        return OperationSize(upper, lower, positive | itself.positive, a.defined & b.defined)
 
-    def _either(self, number: int, a: Size, b: Size) -> Size:
+    def _either(self, number: int, a: OperationSize, b: OperationSize) -> OperationSize:
         """One of two, at every point."""
-        lower = Product(np.ones(len(self.boxes)), {number: Fraction(1)})
+        lower = PowerProduct(np.ones(len(self.boxes)), {number: Fraction(1)})
         upper = _few((*a.upper, *b.upper), self.boxes)
-        return Size(upper, lower, a.positive & b.positive, a.defined & b.defined)
+        return OperationSize(upper, lower, a.positive & b.positive, a.defined & b.defined)
 
     def _apart(self, number: int) -> bool:
         """Is it a sum of terms that are not negative, two of which may vanish, to be taken apart?"""
@@ -293,7 +304,7 @@ class _Sizes(list[Size]):
         node = self.program.nodes[number]
         return [k for arg in node.args for k in self._terms(arg)] if node.kind == "+" else [number]
 
-    def _mean_below(self, number: int) -> Product:
+    def _mean_below(self, number: int) -> PowerProduct:
         """`Σ u_i >= Π (u_i/θ_i)^{θ_i}`, the weights in inverse proportion to the exponents."""
         terms = self._vanishing(number)
         shares = [1 / max(self[k].lower.powers.values()) for k in terms]
@@ -304,7 +315,7 @@ class _Sizes(list[Size]):
         ]
         product = reduce(lambda one, other: one.times(other, up=False), parts)
         signs = np.all([self[k].positive for k in self._terms(number)], axis=0)
-        return Product(np.where(signs, product.size, 0.0), product.powers)
+        return PowerProduct(np.where(signs, product.size, 0.0), product.powers)
 
     # ------------------------------------------------------------ integrals
 
@@ -315,7 +326,7 @@ class _Sizes(list[Size]):
             total = directed.add_up(total, self._mean_of(term, p))
         return np.where(np.isnan(total), inf, total) if self[number].upper else np.full(len(self.boxes), inf)
 
-    def _mean_of(self, term: Product, p: float) -> Floats:
+    def _mean_of(self, term: PowerProduct, p: float) -> Floats:
         """The p-mean of a product, at most: factors that do not vanish on a box count with their largest value."""
         size = term.size
         poles = {number: -exponent for number, exponent in term.powers.items() if exponent < 0}
@@ -404,13 +415,13 @@ class _Sizes(list[Size]):
     # ------------------------------------------------------------ what is known of one operation
 
     @property
-    def _nothing(self) -> Product:
-        return Product(np.zeros(len(self.boxes)), {})
+    def _nothing(self) -> PowerProduct:
+        return PowerProduct(np.zeros(len(self.boxes)), {})
 
-    def _scaled(self, product: Product, factor: Fraction, up: bool = True) -> Product:
+    def _scaled(self, product: PowerProduct, factor: Fraction, up: bool = True) -> PowerProduct:
         ends = _enclosed(factor)
         size = directed.multiply(product.size, np.broadcast_to(ends.hi if up else ends.lo, product.size.shape))[up]
-        return Product(_number(size, up), product.powers)
+        return PowerProduct(_number(size, up), product.powers)
 
     def _spread(self, values: Floats) -> Floats:
         return np.broadcast_to(values, (len(self.boxes),))
@@ -426,9 +437,9 @@ class _Sizes(list[Size]):
         return self[number].positive | self._positive(number)
 
 
-def _few(terms: tuple[Product, ...], boxes: Interval) -> tuple[Product, ...]:
+def _few(terms: tuple[PowerProduct, ...], boxes: Interval) -> tuple[PowerProduct, ...]:
     """As many terms as are looked at; too many are no bound."""
-    return terms if len(terms) <= MOST_TERMS else (Product(np.full(len(boxes), inf), {}),)
+    return terms if len(terms) <= MOST_TERMS else (PowerProduct(np.full(len(boxes), inf), {}),)
 
 
 def _number(size: Floats, up: bool) -> Floats:
@@ -466,7 +477,7 @@ def _exact(program: Program, number: int) -> Fraction | None:
     return None
 
 
-def _written(text: str, node: Node) -> Fraction | None:
+def _written(text: str, node: ProgramNode) -> Fraction | None:
     """A constant as a fraction: its float, or the decimal number in the text."""
     if node.exact:
         return Fraction(node.value) if np.isfinite(node.value) else None

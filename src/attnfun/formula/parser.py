@@ -18,8 +18,8 @@ from itertools import pairwise
 
 from ..arguments import on_one_line
 from ..errors import InputError
-from .functions import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS, Function
-from .program import SIGNS, Builder, Node, Program
+from .functions import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS, ElementaryFunction
+from .program import SIGNS, Program, ProgramBuilder, ProgramNode
 
 COMMENT = re.compile(r"#[^\r\n]*")
 MAX_LENGTH = 100_000
@@ -41,7 +41,7 @@ def formula_line(text: str) -> str:
 
 def parse(text: str, variables: tuple[str, ...]) -> Program:
     """Read a formula in the given variables, or say which part of it cannot be read."""
-    return _Reader(text, variables).read()
+    return _SyntaxReader(text, variables).read()
 
 
 def _syntax(text: str) -> ast.expr:
@@ -72,13 +72,13 @@ def _decimal(text: str) -> Decimal:
         return Decimal("nan")
 
 
-class _Reader:
+class _SyntaxReader:
     """Walks the syntax tree without recursion and numbers the operations."""
 
     def __init__(self, text: str, variables: tuple[str, ...]) -> None:
         self.text = formula_line(text) if isinstance(text, str) else text
         self.variables = variables
-        self.builder = Builder()
+        self.builder = ProgramBuilder()
 
     def read(self) -> Program:
         root = _syntax(self.text)
@@ -162,7 +162,7 @@ class _Reader:
             if number == 0 and not exact:
                 raise self.refusal(text, "the number is too small for a float: write 0, or rescale a variable")
         written = None if exact else text  # 0.1 is not 0.1000000000000000001
-        return self.builder.add(Node("constant", value=number, exact=exact, place=place), written)
+        return self.builder.add(ProgramNode("constant", value=number, exact=exact, place=place), written)
 
     def name(self, name: str, place: tuple[int, int]) -> int:
         if name in self.variables:
@@ -211,7 +211,7 @@ class _Reader:
         )
 
 
-def _counted(function: Function) -> str:
+def _counted(function: ElementaryFunction) -> str:
     """The number of arguments of a function in words."""
     if function.many:
         return "two or more arguments"

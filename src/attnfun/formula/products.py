@@ -19,7 +19,7 @@ import numpy as np
 from ..arithmetic import Interval
 from .atoms import Atoms
 from .circuits import ONE, ZERO, Linear
-from .composites import Composite, Step
+from .composites import Composite, CompositeStep
 
 EXP, LOG, SQUARE = (
     Composite.of("exp", Composite.variable()),
@@ -85,7 +85,7 @@ class Products:
         if self.atoms.range(base).hi < 0:
             base = base.scaled(-ONE)
         form, function = self.atoms.support(base)
-        if function.steps[-1] == Step("exp", (len(function.steps) - 2,)):
+        if function.steps[-1] == CompositeStep("exp", (len(function.steps) - 2,)):
             inner = Composite(function.steps[:-1])
             return form if inner == Composite.variable() else self.atoms.unit(inner, form, text)
         return self.atoms.unit(LOG.after(function), form, text)

@@ -1,8 +1,8 @@
 """A formula as a straight line of operations, on floats, intervals and Taylor series alike.
 
 Each operation refers to earlier ones by position, so shared sub-expressions are stored once and nothing is recursive.
-The parser makes programs of text, tracing makes them of Python functions, both through `Builder`: what says the same is
-the same program.
+The parser makes programs of text, tracing makes them of Python functions, both through `ProgramBuilder`: what says
+the same is the same program.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from ..arithmetic import Interval, Jet, Untraceable, as_interval, join
 from ..arithmetic.basis import Basis
 from ..arithmetic.directed import SMALLEST, ULP, above, below, rounded_up
 from ..arithmetic.jets import join as join_jets
+from ..errors import InputError
+from ..judge.special import LARGEST_ORDER
 from ..resources.deadline import NEVER, Deadline
 from .functions import CONSTANTS, FUNCTIONS, JUMPS, OPERATIONS, PARAMETERS
 
@@ -46,7 +48,7 @@ SIGNS: dict[type[ast.AST], str] = {
 
 
 @dataclass(frozen=True)
-class Node:
+class ProgramNode:
     """One operation: `kind` is "constant", "variable", an operator or a function name."""
 
     kind: str
@@ -63,11 +65,11 @@ class Program:
     """Operations in order, the positions of the outputs, and whether the text was a vector `[...]`."""
 
     source: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[ProgramNode, ...]
     outputs: tuple[int, ...]
     is_vector: bool
 
-    def text(self, node: Node) -> str:
+    def text(self, node: ProgramNode) -> str:
         """The part of the source that an operation came from."""
         return self.source.encode()[slice(*node.place)].decode()
 
@@ -76,7 +78,9 @@ class Program:
         """Programs without comparisons, `where`, `sign` and `atan2` do not."""
         return any(node.kind in JUMPS for node in self.nodes)
 
-    def run(self, variables: list[Any], constant: Callable[[Node], Any], deadline: Deadline = NEVER) -> list[Any]:
+    def run(
+        self, variables: list[Any], constant: Callable[[ProgramNode], Any], deadline: Deadline = NEVER
+    ) -> list[Any]:
         """Every operation, in order, until the deadline."""
         steps: list[Any] = []
         for node in self.nodes:
@@ -162,10 +166,10 @@ class Program:
         return [slice(start, start + step) for start in range(0, max(count, 1), step)]
 
 
-class Builder:
+class ProgramBuilder:
     """Numbers operations, equal ones once, and puts in what names stand for.
 
-    >>> builder = Builder()
+    >>> builder = ProgramBuilder()
     >>> builder.apply("hypot", (builder.variable(0), builder.variable(1)))
     6
     >>> [node.kind for node in builder.nodes]
@@ -173,12 +177,12 @@ class Builder:
     """
 
     def __init__(self, place: tuple[int, int] = (0, 0)) -> None:
-        self.nodes: list[Node] = []
+        self.nodes: list[ProgramNode] = []
         self.place = place
         """Where operations stand in the text, unless it is said."""
         self._numbers: dict[tuple[Any, ...], int] = {}
 
-    def add(self, node: Node, written: object = None) -> int:
+    def add(self, node: ProgramNode, written: object = None) -> int:
         """The number of an operation; `written` tells constants apart that no float equals."""
         key = (node.kind, node.args, node.value, str(node.value), written)  # 0.0 and -0.0 are two
         if key not in self._numbers:
@@ -188,15 +192,15 @@ class Builder:
 
     def variable(self, number: int, place: tuple[int, int] | None = None) -> int:
         """A variable of the program."""
-        return self.add(Node("variable", value=number, place=place or self.place))
+        return self.add(ProgramNode("variable", value=number, place=place or self.place))
 
     def constant(self, value: float, place: tuple[int, int] | None = None) -> int:
         """A float, exactly."""
-        return self.add(Node("constant", value=value, place=place or self.place))
+        return self.add(ProgramNode("constant", value=value, place=place or self.place))
 
     def named(self, name: str, place: tuple[int, int] | None = None) -> int:
         """A constant by its name."""
-        return self.add(Node("constant", value=CONSTANTS[name], exact=False, place=place or self.place), name)
+        return self.add(ProgramNode("constant", value=CONSTANTS[name], exact=False, place=place or self.place), name)
 
     def apply(self, name: str, args: Sequence[int], place: tuple[int, int] | None = None) -> int:
         """An operator, or a function by any of its names; what takes two is applied to more from the left."""
@@ -204,9 +208,28 @@ class Builder:
         function = FUNCTIONS.get(name)
         if function is not None and function.means:
             return self.substitute(function.means, args, place)
+        if function is not None:
+            for number in args[: function.numbers]:
+                self._refuse_order(function.name, number)
         if (function is not None and function.many) or name in ("and", "or"):
-            return reduce(lambda total, extra: self.add(Node(name, (total, extra), place=place)), args)
-        return self.add(Node(name if function is None else function.name, tuple(args), place=place))
+            return reduce(lambda total, extra: self.add(ProgramNode(name, (total, extra), place=place)), args)
+        return self.add(ProgramNode(name if function is None else function.name, tuple(args), place=place))
+
+    def _refuse_order(self, name: str, number: int) -> None:
+        """The order of a function is a number that is not too large, not what depends on a variable."""
+        waiting, seen = [number], list[ProgramNode]()
+        while waiting:
+            seen.append(self.nodes[waiting.pop()])
+            waiting += seen[-1].args
+        numbers = [node.value for node in seen if node.kind == "constant"]
+        varies, plain = (any(node.kind == kind for node in seen) for kind in ("variable", "constant"))
+        large = plain and all(node.kind in ("constant", "neg") for node in seen) and abs(numbers[0]) > LARGEST_ORDER
+        if varies or large:
+            raise InputError(
+                f"the order of {name} must be a number, at most {LARGEST_ORDER} in size",
+                got="a formula of variables" if varies else f"{numbers[0]:g}",
+                remedy=f"Write {name}(1, x).",
+            )
 
     def substitute(self, text: str, args: Sequence[int], place: tuple[int, int] | None = None) -> int:
         """A formula in a, b, c with operations in their place."""
@@ -238,7 +261,8 @@ class Builder:
         order = {number: place for place, number in enumerate(sorted(needed))}
         nodes = [self.nodes[number] for number in order]
         moved = [
-            Node(node.kind, tuple(order[k] for k in node.args), node.value, node.exact, node.place) for node in nodes
+            ProgramNode(node.kind, tuple(order[k] for k in node.args), node.value, node.exact, node.place)
+            for node in nodes
         ]
         return Program(source, tuple(moved), tuple(order[k] for k in outputs), is_vector)
 
@@ -255,18 +279,18 @@ def _operands(syntax: ast.expr) -> list[ast.expr]:
     return [part for part in parts if isinstance(part, ast.expr)]
 
 
-def float_constant(node: Node) -> Any:
+def float_constant(node: ProgramNode) -> Any:
     """A constant as the nearest float."""
     return np.float64(node.value)
 
 
-def enclosed_constant(node: Node) -> Interval:
+def enclosed_constant(node: ProgramNode) -> Interval:
     """A constant as an interval that holds the number as written."""
     value = np.float64(node.value)
     return Interval(value) if node.exact else Interval(below(value), above(value))  # type: ignore[arg-type]
 
 
-def _constant_series(base: Basis, node: Node) -> Jet:
+def _constant_series(base: Basis, node: ProgramNode) -> Jet:
     """A constant as a series."""
     return Jet.constant(base, enclosed_constant(node))
 

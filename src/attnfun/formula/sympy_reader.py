@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from .functions import FUNCTIONS
-from .program import Builder
+from .program import ProgramBuilder
 from .writing import written
 
 NAMES = {"Abs": "abs", "Max": "max", "Min": "min", "Heaviside": "", "re": ""}
@@ -31,7 +31,7 @@ def sympy_formula(expression: Any, names: tuple[str, ...] | None) -> tuple[str, 
     names = names or tuple(free)
     if not set(free) <= set(names):
         raise InputError("the domain must name the variables of a SymPy expression", got=f"{names} for {free}")
-    reader = _Reader(names)
+    reader = _SympyReader(names)
     outputs = [reader.number(part) for part in parts]
     program = reader.builder.program("", outputs, isinstance(expression, list | tuple))
     text = written(program, names)
@@ -40,11 +40,11 @@ def sympy_formula(expression: Any, names: tuple[str, ...] | None) -> tuple[str, 
     return text, names
 
 
-class _Reader:
+class _SympyReader:
     """Numbers the operations of a tree."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        self.names, self.builder = names, Builder()
+        self.names, self.builder = names, ProgramBuilder()
 
     def number(self, part: Any) -> int:
         """The place of an expression."""

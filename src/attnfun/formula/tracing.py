@@ -1,9 +1,9 @@
 """The program of a Python function made of NumPy operations, by running it on symbols.
 
-An array of symbols goes in. It is a NumPy array, so it is indexed, reshaped, stacked and broadcast as arrays of numbers
-are; what is computed with it comes back through NumPy's own protocols (`__array_ufunc__`, `__array_function__`) and is
-written down. Numbers that no symbol is part of are computed at once. A branch on a value, or an operation that is not
-in the table of functions, ends the attempt with its name, its line and what to write instead.
+The function is run on an array of symbols (`symbols.py`), which writes down what is done with them. What does not know
+symbols is exchanged first, in a copy of the function and of the functions that it calls: Python's math module, arrays
+made by NumPy, max() and min(), splines and functions of SciPy. A branch on a value ends the attempt, except in
+functions of single numbers, which are run for every way through them.
 
 >>> program = traced(lambda p: np.exp(p[..., 0]) * p[..., 1] + 1, (2,), "f")
 >>> [node.kind for node in program.nodes]
@@ -12,796 +12,166 @@ in the table of functions, ends the attempt with its name, its line and what to 
 
 from __future__ import annotations
 
-import linecache
+import builtins
 import math
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, reduce
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arithmetic import Untraceable
 from ..errors import InputError
-from .functions import COMPARISONS, LOGIC, OPERATORS, TABLE, TRUTHS
-from .program import Builder, Program
-
-Cells = npt.NDArray[np.object_]
-"""An array of symbols and numbers."""
-
-KINDS = {ufunc.__name__: kind for kind, ufunc in {**OPERATORS, **COMPARISONS, **LOGIC}.items()}
-KINDS |= {function.ufunc: function.name for function in TABLE if function.ufunc and function.name != "sinc"}
-KINDS |= {"true_divide": "/", "float_power": "**", "fabs": "abs", "fmin": "min", "fmax": "max"}
-KINDS |= {"bitwise_and": "and", "bitwise_or": "or", "invert": "not"}
-"""Operations by the names of NumPy's and SciPy's ufuncs."""
-MEANINGS = {
-    "square": "a**2",
-    "reciprocal": "1/a",
-    "exp2": "2**a",
-    "deg2rad": "a*(pi/180)",
-    "radians": "a*(pi/180)",
-    "rad2deg": "a*(180/pi)",
-    "degrees": "a*(180/pi)",
-    "arccosh": "log(a + sqrt(a**2 - 1))",
-    "arctanh": "(log1p(a) - log1p(-a))/2",
-    "logaddexp": "a + softplus(b - a)",
-    "heaviside": "where(a < 0, 0, where(a > 0, 1, b))",
-    "log_expit": "-softplus(-a)",
-    "erfc": "1 - erf(a)",
-    "ndtr": "(1 + erf(a/sqrt(2)))/2",
-    "sinc": "sinc(pi*a)",
-}
-"""Formulas for functions of NumPy and SciPy that have no name in the table."""
-SAME = {"positive", "conjugate"}
-FOLDS = {"add": "+", "multiply": "*", "maximum": "max", "minimum": "min", "logical_and": "and", "logical_or": "or"}
-FOLDS |= {"fmax": "max", "fmin": "min", "bitwise_and": "and", "bitwise_or": "or"}
-"""Reductions along an axis."""
-JUMP = "it jumps: use a continuous function"
-REMEDIES = {
-    "floor": JUMP,
-    "ceil": JUMP,
-    "rint": JUMP,
-    "trunc": JUMP,
-    "remainder": JUMP,
-    "floor_divide": JUMP,
-    "sort": "use np.minimum and np.maximum",
-    "argmax": "use np.max or np.where",
-    "argmin": "use np.min or np.where",
-}
-OTHERWISE = "write it with functions that formulas have"
-LONGEST_PROGRAM = 200_000
-"""Operations that a function may be written down with."""
-
-
-def refusal(operation: str, remedy: str = OTHERWISE) -> Untraceable:
-    """Which operation ended the tracing, in which line of the user's code, and what to write instead."""
-    frame, ours = sys._getframe(1), (str(Path(__file__).parents[1]), str(Path(np.__file__).parent))
-    while frame is not None and frame.f_code.co_filename.startswith(ours):
-        frame = frame.f_back
-    where = ""
-    if frame is not None:
-        file, number = frame.f_code.co_filename, frame.f_lineno
-        where = f" in line {number} of {Path(file).name}"
-        if text := linecache.getline(file, number).strip():
-            where += f", `{text[:80]}`"
-    return Untraceable(f"{operation}{where}; {remedy}")
-
-
-class Tape:
-    """The operations met so far."""
-
-    def __init__(self, name: str) -> None:
-        self.builder = Builder((0, len(name.encode())))
-
-    def symbol(self, number: int) -> Symbol:
-        """An operation as a symbol."""
-        if number > LONGEST_PROGRAM:
-            raise refusal(f"a function of more than {LONGEST_PROGRAM} operations", "use fewer variables")
-        return Symbol(self, number)
-
-    def number_of(self, value: Any) -> int:
-        """A symbol's or a number's place; truth values count as 0 and 1."""
-        if isinstance(value, Symbol):
-            return self.builder.substitute("where(a, 1, 0)", [value.number]) if value.is_truth else value.number
-        return self.builder.constant(_finite(value))
-
-    def truth_of(self, value: Any) -> int:
-        """The place of a truth value."""
-        if not isinstance(value, Symbol):
-            return self.builder.substitute("0 < 1" if value else "1 < 0", [])
-        if value.is_truth:
-            return value.number
-        raise refusal("a number as a condition", "write a comparison, such as x > 0")
-
-    def apply(self, kind: str, *args: Any) -> Symbol:
-        """An operation of the table."""
-        wanted = LOGIC if kind in LOGIC else ()
-        numbers = [
-            self.truth_of(arg) if wanted or (kind == "where" and k == 0) else self.number_of(arg)
-            for k, arg in enumerate(args)
-        ]
-        return self.symbol(self.builder.apply(kind, numbers))
-
-    def mean(self, text: str, *args: Any) -> Symbol:
-        """A formula in a, b, c."""
-        return self.symbol(self.builder.substitute(text, [self.number_of(arg) for arg in args]))
-
-
-class Symbol:
-    """A number, or a truth value, not known yet."""
-
-    __hash__ = object.__hash__
-
-    def __init__(self, tape: Tape, number: int) -> None:
-        self.tape, self.number = tape, number
-
-    @property
-    def is_truth(self) -> bool:
-        """Is it the result of a comparison?"""
-        return self.tape.builder.nodes[self.number].kind in TRUTHS
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return by_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:
-        return by_function(function, args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in KINDS or name in MEANINGS:  # what NumPy calls for symbols in plain arrays
-            return lambda: _cell(name, self)
-        raise AttributeError(name)
-
-    def __add__(self, other: Any) -> Any:
-        return np.add(self, other)  # type: ignore[call-overload]
-
-    def __radd__(self, other: Any) -> Any:
-        return np.add(other, self)  # type: ignore[call-overload]
-
-    def __sub__(self, other: Any) -> Any:
-        return np.subtract(self, other)  # type: ignore[call-overload]
-
-    def __rsub__(self, other: Any) -> Any:
-        return np.subtract(other, self)  # type: ignore[call-overload]
-
-    def __mul__(self, other: Any) -> Any:
-        return np.multiply(self, other)  # type: ignore[call-overload]
-
-    def __rmul__(self, other: Any) -> Any:
-        return np.multiply(other, self)  # type: ignore[call-overload]
-
-    def __truediv__(self, other: Any) -> Any:
-        return np.divide(self, other)  # type: ignore[call-overload]
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return np.divide(other, self)  # type: ignore[call-overload]
-
-    def __pow__(self, other: Any) -> Any:
-        return np.power(self, other)  # type: ignore[call-overload]
-
-    def __rpow__(self, other: Any) -> Any:
-        return np.power(other, self)  # type: ignore[call-overload]
-
-    def __neg__(self) -> Any:
-        return np.negative(self)  # type: ignore[call-overload]
-
-    def __pos__(self) -> Symbol:
-        return self
-
-    def __abs__(self) -> Any:
-        return np.abs(self)  # type: ignore[call-overload]
-
-    def __lt__(self, other: Any) -> Any:
-        return np.less(self, other)  # type: ignore[call-overload]
-
-    def __le__(self, other: Any) -> Any:
-        return np.less_equal(self, other)  # type: ignore[call-overload]
-
-    def __gt__(self, other: Any) -> Any:
-        return np.greater(self, other)  # type: ignore[call-overload]
-
-    def __ge__(self, other: Any) -> Any:
-        return np.greater_equal(self, other)  # type: ignore[call-overload]
-
-    def __and__(self, other: Any) -> Any:
-        return np.logical_and(self, other)  # type: ignore[call-overload]
-
-    def __or__(self, other: Any) -> Any:
-        return np.logical_or(self, other)  # type: ignore[call-overload]
-
-    def __invert__(self) -> Any:
-        return np.logical_not(self)  # type: ignore[call-overload]
-
-    __rand__, __ror__ = __and__, __or__
-
-    def __eq__(self, other: object) -> Any:
-        raise refusal("==", "compare with < or >")
-
-    def __ne__(self, other: object) -> Any:
-        raise refusal("!=", "compare with < or >")
-
-    def __bool__(self) -> bool:
-        raise refusal("a branch on a value", "use np.where, np.minimum or np.maximum on the argument itself")
-
-    def __float__(self) -> float:
-        raise refusal("a conversion to a float", "use NumPy's functions, and np.stack to put results together")
-
-    __int__ = __index__ = __floor__ = __ceil__ = __round__ = __float__  # type: ignore[assignment]
-
-
-class Symbols(np.ndarray):
-    """An array of symbols and numbers."""
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return by_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:  # type: ignore[override]
-        return by_function(function, args, kwargs)
-
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
-        """Sum along axes."""
-        _refuse_settings("sum", dtype=dtype, out=out, **more)
-        return fold("+", self, axis, keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
-        """Product along axes."""
-        _refuse_settings("prod", dtype=dtype, out=out, **more)
-        return fold("*", self, axis, keepdims)
-
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
-        """Mean along axes."""
-        _refuse_settings("mean", dtype=dtype, out=out, **more)
-        total = fold("+", self, axis, keepdims)
-        return total / float(self.size // max(np.size(total), 1))
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
-        """The largest along axes."""
-        _refuse_settings("max", out=out, **more)
-        return fold("max", self, axis, keepdims)
-
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
-        """The smallest along axes."""
-        _refuse_settings("min", out=out, **more)
-        return fold("min", self, axis, keepdims)
-
-    def ptp(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """The largest less the smallest."""
-        return self.max(axis, keepdims=keepdims) - self.min(axis, keepdims=keepdims)
-
-    def var(  # type: ignore[override]
-        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, **more: Any
-    ) -> Any:
-        """Variance along axes."""
-        _refuse_settings("var", dtype=dtype, out=out, **more)
-        apart = (self - self.mean(axis, keepdims=True)) ** 2
-        total = fold("+", apart, axis, keepdims)
-        return total / float(self.size // max(np.size(total), 1) - ddof)
-
-    def std(  # type: ignore[override]
-        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, **more: Any
-    ) -> Any:
-        """Standard deviation along axes."""
-        return np.sqrt(self.var(axis, dtype, out, ddof, keepdims, **more))
-
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
-        """Are all true along axes?"""
-        _refuse_settings("all", out=out)
-        return fold("and", self, axis, keepdims)
-
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
-        """Is any true along axes?"""
-        _refuse_settings("any", out=out)
-        return fold("or", self, axis, keepdims)
-
-    def clip(self, min: Any = None, max: Any = None, out: Any = None, **more: Any) -> Any:
-        """Within ends."""
-        _refuse_settings("clip", out=out, **more)
-        lower = self if min is None else np.maximum(self, min)
-        return lower if max is None else np.minimum(lower, max)
-
-    def dot(self, other: Any) -> Any:  # type: ignore[override]
-        """As np.dot."""
-        return dot(self, other)
-
-    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
-        """Symbols stay what they are: a change of format is rounding, which values are not asked for."""
-        if np.dtype(dtype).kind != "f":
-            raise refusal(f"a change to {np.dtype(dtype)}", "leave the numbers float64")
-        return self.copy()
-
-    def __bool__(self) -> bool:
-        raise refusal("a branch on a value", "use np.where, np.minimum or np.maximum")
-
-    def __eq__(self, other: object) -> Any:
-        raise refusal("==", "compare with < or >")
-
-    def __ne__(self, other: object) -> Any:
-        raise refusal("!=", "compare with < or >")
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _refuse_settings(name: str, **settings: Any) -> None:
-    """Settings of a reduction that change what it does: where=, initial=, out=, a dtype other than float64."""
-    for key, value in settings.items():
-        plain = value is None or value is np._NoValue or (key == "where" and value is True)
-        if not plain and not (key == "dtype" and value in (float, np.float64, np.dtype(np.float64), "float64")):
-            raise refusal(f"np.{name} with {key}=", "leave it out")
-
-
-# ---------------------------------------------------------------- arrays of symbols
-
-
-def cells(value: Any) -> Cells:
-    """Anything as a plain array of symbols and numbers."""
-    if isinstance(value, Symbols):
-        return value.view(np.ndarray)
-    if isinstance(value, Symbol):
-        return _boxed(value)
-    if isinstance(value, list | tuple):
-        parts = [cells(part) for part in value]
-        return np.stack(np.broadcast_arrays(*parts)) if parts else np.empty(0, object)
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufO":
-        raise refusal(f"an array of {array.dtype}", "use real numbers")
-    return array.astype(object)
-
-
-def _boxed(value: Any) -> Cells:
-    array = np.empty((), dtype=object)
-    array[()] = value
-    return array
-
-
-def wrapped(array: Cells) -> Any:
-    """An array of symbols as functions see it; one cell as itself, plain numbers as floats or flags."""
-    if not any(isinstance(cell, Symbol) for cell in array.flat):
-        kind = bool if array.size and all(isinstance(cell, bool | np.bool_) for cell in array.flat) else np.float64
-        plain = array.astype(kind)
-        return plain[()] if plain.ndim == 0 else plain
-    return array[()] if array.ndim == 0 else array.view(Symbols)
-
-
-def elementwise(step: Callable[..., Any], *args: Any) -> Any:
-    """A function of cells on arrays, broadcast against each other."""
-    parts = np.broadcast_arrays(*(cells(arg) for arg in args))
-    result = np.empty(parts[0].shape, dtype=object)
-    for index in np.ndindex(result.shape):
-        result[index] = step(*(part[index] for part in parts))
-    return wrapped(result)
-
-
-def _finite(value: Any) -> float:
-    if not isinstance(value, bool | np.bool_ | int | float | np.number) or not math.isfinite(number := float(value)):
-        raise refusal(f"the value {value!r}", "use finite numbers")
-    return number
-
-
-def _tape(args: Sequence[Any]) -> Tape | None:
-    return next((arg.tape for arg in args if isinstance(arg, Symbol)), None)
-
-
-def _cell(name: str, *args: Any) -> Any:
-    """One ufunc on cells."""
-    tape = _tape(args)
-    if tape is None:
-        with np.errstate(all="ignore"):
-            return getattr(np, name)(*args) if hasattr(np, name) else _special(name)(*args)
-    if name in SAME:
-        return args[0]
-    truths = [isinstance(arg, bool | np.bool_) or (isinstance(arg, Symbol) and arg.is_truth) for arg in args]
-    kind = KINDS.get(name)
-    if kind in LOGIC and not all(truths):
-        raise refusal(f"np.{name} of numbers", "write a comparison, such as x > 0")
-    if kind not in LOGIC and len(args) > 1 and all(truths):
-        raise refusal(f"np.{name} of truth values alone", "use np.where(condition, 1.0, 0.0)")
-    if kind is not None:
-        return tape.apply(kind, *args)
-    if name in MEANINGS:
-        return tape.mean(MEANINGS[name], *args)
-    raise refusal(f"np.{name}", REMEDIES.get(name, OTHERWISE))
-
-
-def _special(name: str) -> Callable[..., Any]:
-    from scipy import special
-
-    return getattr(special, name)
-
-
-def fold(kind: str, array: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """An operation on all cells along axes, from the left."""
-    table = cells(array)
-    axes = tuple(range(table.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(sorted(k % max(table.ndim, 1) for k in axes)) if table.ndim else ()
-    rest = tuple(k for k in range(table.ndim) if k not in axes)
-    moved = table.transpose(*rest, *axes).reshape(*(table.shape[k] for k in rest), -1)
-    if moved.shape[-1] == 0:
-        raise refusal("a reduction of nothing", "leave it out")
-    ufunc = {"+": "add", "*": "multiply", "max": "maximum", "min": "minimum", "and": "logical_and", "or": "logical_or"}
-    result = np.empty(moved.shape[:-1], dtype=object)
-    for index in np.ndindex(result.shape):
-        result[index] = reduce(lambda a, b: _cell(ufunc[kind], a, b), moved[index])
-    if keepdims:
-        result = result.reshape(*(1 if k in axes else table.shape[k] for k in range(table.ndim)))
-    return wrapped(result)
-
-
-def by_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """A ufunc or one of its methods on symbols."""
-    name, out = ufunc.__name__, kwargs.pop("out", None)
-    kwargs = {key: value for key, value in kwargs.items() if value is not None and value is not np._NoValue}
-    if kwargs.pop("where", True) is not True or set(kwargs) - {"axis", "keepdims", "dtype"}:
-        raise refusal(f"np.{name} with {', '.join(kwargs) or 'where'}=", "use np.where")
-    kwargs.pop("dtype", None)
-    if method == "__call__" and name in ("matmul", "vecdot"):
-        result = matmul(*inputs) if name == "matmul" else fold("+", np.multiply(*inputs), -1)
-    elif method == "__call__":
-        result = elementwise(lambda *cell: _cell(name, *cell), *inputs)
-    elif method == "reduce" and name in FOLDS:
-        result = fold(FOLDS[name], inputs[0], kwargs.get("axis", 0), kwargs.get("keepdims", False))
-    elif method == "accumulate" and name in FOLDS:
-        result = _accumulated(name, cells(inputs[0]), kwargs.get("axis", 0))
-    elif method == "outer":
-        first, second = (cells(one) for one in inputs)
-        result = by_ufunc(ufunc, "__call__", (first.reshape(*first.shape, *[1] * second.ndim), second), {})
-    else:
-        raise refusal(f"np.{name}.{method}")
-    if out is None:
-        return result
-    if not isinstance(out[0], Symbols):
-        raise refusal("writing symbols into an array of numbers", "use np.stack to put results together")
-    out[0].view(np.ndarray)[...] = cells(result)
-    return out[0]
-
-
-def _accumulated(name: str, table: Cells, axis: int) -> Any:
-    moved = np.moveaxis(table, axis, 0).copy()
-    for k in range(1, len(moved)):
-        moved[k] = cells(elementwise(lambda *cell: _cell(name, *cell), moved[k - 1], moved[k]))
-    return wrapped(np.moveaxis(moved, 0, axis))
-
-
-# ---------------------------------------------------------------- functions of NumPy that are no ufuncs
-
-
-def dot(a: Any, b: Any) -> Any:
-    """As np.dot."""
-    first, second = cells(a), cells(b)
-    if first.ndim == 0 or second.ndim == 0:
-        return np.multiply(wrapped(first), wrapped(second))
-    return tensordot(first, second, (first.ndim - 1, max(second.ndim - 2, 0)))
-
-
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """As np.tensordot."""
-    first, second = cells(a), cells(b)
-    if isinstance(axes, int | np.integer):
-        axes = tuple(range(first.ndim - int(axes), first.ndim)), tuple(range(int(axes)))
-    left, right = ((k,) if isinstance(k, int | np.integer) else tuple(k) for k in axes)
-    left, right = tuple(k % first.ndim for k in left), tuple(k % second.ndim for k in right)
-    here = [k for k in range(first.ndim) if k not in left]
-    there = [k for k in range(second.ndim) if k not in right]
-    rows = first.transpose(*here, *left).reshape(*(first.shape[k] for k in here), *[1] * len(there), -1)
-    columns = second.transpose(*there, *right).reshape(*(second.shape[k] for k in there), -1)
-    return fold("+", np.multiply(_symbolic(rows), _symbolic(columns)), -1)
-
-
-def _symbolic(array: Cells) -> Any:
-    return array.view(Symbols)
-
-
-def matmul(a: Any, b: Any) -> Any:
-    """As np.matmul."""
-    first, second = cells(a), cells(b)
-    if second.ndim == 1:
-        return fold("+", np.multiply(_symbolic(first), _symbolic(second)), -1)
-    if first.ndim == 1:
-        return fold("+", np.multiply(_symbolic(first[:, None]), _symbolic(second)), -2)
-    return fold("+", np.multiply(_symbolic(first[..., :, None]), _symbolic(second[..., None, :, :])), -2)
-
-
-def einsum(subscripts: Any, *operands: Any, **_: Any) -> Any:
-    """As np.einsum, with subscripts in text; without an ellipsis only where all axes are named."""
-    if not isinstance(subscripts, str):
-        raise refusal("np.einsum without subscripts in text", 'write "ij,j->i"')
-    left, arrow, out = subscripts.replace(" ", "").partition("->")
-    tables, names = [cells(operand) for operand in operands], left.split(",")
-    spare = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in subscripts]
-    pairs = list(zip(tables, names, strict=True))
-    wide = max((table.ndim - len(name) + 3 for table, name in pairs if "..." in name), default=0)
-    for k, (table, name) in enumerate(pairs):
-        width = table.ndim - len(name) + 3
-        names[k] = name.replace("...", "".join(spare[wide - width : wide]))
-    free = "".join(spare[:wide])
-    if not arrow:
-        letters = [letter for name in names for letter in name if letter not in free]
-        out = free + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-    out = out.replace("...", free)
-    summed = [letter for letter in dict.fromkeys("".join(names)) if letter not in out]
-    order = [*out, *summed]
-    parts = []
-    for table, name in zip(tables, names, strict=True):
-        while len(set(name)) < len(name):  # a diagonal
-            letter = next(letter for letter in name if name.count(letter) > 1)
-            first, second = name.index(letter), name.rindex(letter)
-            table = np.diagonal(table, 0, first, second)
-            name = name[:first] + name[first + 1 : second] + name[second + 1 :] + letter
-        moved = table.transpose(*(name.index(letter) for letter in order if letter in name))
-        places = iter(moved.shape)
-        parts.append(_symbolic(moved.reshape(*(next(places) if letter in name else 1 for letter in order))))
-    product = reduce(np.multiply, parts)
-    return fold("+", product, tuple(range(len(out), len(order)))) if summed else wrapped(cells(product))
-
-
-def where(condition: Any, *branches: Any) -> Any:
-    """As np.where with both branches."""
-    if len(branches) != 2:
-        raise refusal("np.where of a condition alone", "give both branches")
-    return elementwise(_where, condition, *branches)
-
-
-def _where(condition: Any, a: Any, b: Any) -> Any:
-    if not isinstance(condition, Symbol):
-        return a if condition else b
-    return condition.tape.apply("where", condition, a, b)
-
-
-def select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Any:
-    """As np.select: the first condition that holds."""
-    result = default
-    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
-        result = where(condition, choice, result)
-    return result
-
-
-def piecewise(x: Any, conditions: Any, functions: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-    """As np.piecewise, for functions that act on each number alone: the last condition that holds."""
-    several = isinstance(conditions, list | tuple) and np.ndim(cells(conditions[0])) == np.ndim(cells(x))
-    conditions = list(conditions) if several else [conditions]
-    pieces = [function(x, *args, **kwargs) if callable(function) else function for function in functions]
-    result = pieces[len(conditions)] if len(pieces) > len(conditions) else 0.0
-    for condition, piece in zip(conditions, pieces, strict=False):
-        result = where(condition, piece, result)
-    return result
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """As np.linalg.norm of vectors, and the Frobenius norm of matrices."""
-    table = _symbolic(cells(x))
-    matrix = (isinstance(axis, tuple) and len(axis) == 2) or (axis is None and table.ndim == 2)
-    if ord not in (None, 1, 2, np.inf, "fro") or (matrix and ord not in (None, "fro")):
-        raise refusal(f"np.linalg.norm with ord={ord!r}", "use ord 1, 2 or np.inf of vectors")
-    if ord == 1:
-        return fold("+", np.abs(table), axis, keepdims)
-    if ord == np.inf:
-        return fold("max", np.abs(table), axis, keepdims)
-    return np.sqrt(fold("+", table**2, axis, keepdims))
-
-
-def polyval(coefficients: Any, x: Any) -> Any:
-    """As np.polyval: Horner's rule, the highest power first."""
-    return reduce(lambda total, each: total * x + each, list(coefficients))
-
-
-def interp(x: Any, knots: Any, values: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """As np.interp: `f_0 + Σ_k (s_k - s_{k-1}) max(x - t_k, 0)` with the slopes s between the knots t and 0 outside."""
-    if left is not None or right is not None or period is not None:
-        raise refusal("np.interp with left=, right= or period=", "use np.where")
-    if any(isinstance(cell, Symbol) for part in (knots, values) for cell in cells(part).flat):
-        raise refusal("np.interp with knots that are computed", "use constant knots")
-    t, f = np.asarray(knots, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    return elementwise(lambda cell: _interp(cell, t, f) if isinstance(cell, Symbol) else np.interp(cell, t, f), x)
-
-
-def _interp(x: Symbol, t: npt.NDArray[np.float64], f: npt.NDArray[np.float64]) -> Any:
-    constant, build = x.tape.builder.constant, x.tape.builder
-
-    def less(a: float, b: float) -> int:
-        return build.apply("-", [constant(a), constant(b)])
-
-    zero = constant(0.0)
-    pieces = zip(pairwise(t.tolist()), pairwise(f.tolist()), strict=True)
-    slopes = [build.apply("/", [less(f1, f0), less(t1, t0)]) for (t0, t1), (f0, f1) in pieces]
-    slopes = [zero, *slopes, zero]
-    total = constant(float(f[0]))
-    for (before, after), knot in zip(pairwise(slopes), t, strict=True):
-        ramp = build.apply("max", [build.apply("-", [x.number, constant(float(knot))]), zero])
-        total = build.apply("+", [total, build.apply("*", [build.apply("-", [after, before]), ramp])])
-    return x.tape.symbol(total)
-
-
-def _average(a: Any, axis: Any = None, weights: Any = None, **more: Any) -> Any:
-    if more:
-        raise refusal(f"np.average with {', '.join(more)}=", "leave it out")
-    if weights is None:
-        return _symbolic(cells(a)).mean(axis)
-    return (np.multiply(a, weights)).sum(axis) / np.broadcast_to(weights, np.shape(a)).sum(axis)
-
-
-def _method(name: str) -> Callable[..., Any]:
-    return lambda a, *args, **kwargs: getattr(_symbolic(cells(a)), name)(*args, **kwargs)
-
-
-def _joined(function: Callable[..., Any]) -> Callable[..., Any]:
-    def join(parts: Any, *args: Any, **kwargs: Any) -> Any:
-        return wrapped(function([cells(part) for part in parts], *args, **kwargs))
-
-    return join
-
-
-def _stack(parts: Any, axis: int = 0) -> Any:
-    return wrapped(np.stack([cells(part) for part in parts], axis=axis))
-
-
-FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.dot: dot,
-    np.vdot: lambda a, b: dot(cells(a).ravel(), cells(b).ravel()),
-    np.inner: lambda a, b: tensordot(a, b, (-1, -1)) if np.ndim(cells(a)) and np.ndim(cells(b)) else np.multiply(a, b),
-    np.outer: lambda a, b: np.multiply(_symbolic(cells(a).reshape(-1, 1)), _symbolic(cells(b).reshape(1, -1))),
-    np.tensordot: tensordot,
-    np.einsum: einsum,
-    np.where: where,
-    np.select: select,
-    np.piecewise: piecewise,
-    np.clip: _method("clip"),
-    np.linalg.norm: norm,
-    np.polyval: polyval,
-    np.interp: interp,
-    np.average: _average,
-    np.zeros_like: lambda a, *_, **__: _symbolic(np.zeros(np.shape(a)).astype(object)),
-    np.empty_like: lambda a, *_, **__: _symbolic(np.zeros(np.shape(a)).astype(object)),
-    np.ones_like: lambda a, *_, **__: _symbolic(np.ones(np.shape(a)).astype(object)),
-    np.full_like: lambda a, value, *_, **__: _symbolic(np.broadcast_to(cells(value), np.shape(a)).copy()),
-    np.sinc: lambda x: elementwise(lambda cell: _cell("sinc", cell), x),
-    np.stack: _stack,
-    np.concatenate: _joined(np.concatenate),
-    np.vstack: _joined(np.vstack),
-    np.hstack: _joined(np.hstack),
-    np.column_stack: _joined(np.column_stack),
-    **{
-        getattr(np, name): _method(name)
-        for name in ("sum", "mean", "prod", "max", "min", "var", "std", "ptp", "all", "any")
-    },
-    np.amax: _method("max"),
-    np.amin: _method("min"),
-}
-"""Functions that are said in other operations; all others that move cells about are NumPy's own."""
-MOVING = {
-    np.reshape, np.transpose, np.ravel, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip, np.roll, np.tile,
-    np.repeat, np.take, np.broadcast_to, np.atleast_1d, np.atleast_2d, np.copy, np.diag, np.diagonal, np.trace, np.diff,
-    np.cumsum, np.cumprod, np.cross, np.shape, np.ndim, np.size, np.split, np.array_split, np.append, np.flipud,
-    np.fliplr, np.rot90, np.triu, np.tril, np.kron, np.meshgrid, np.broadcast_arrays, np.delete, np.insert, np.pad,
-    np.trapezoid, np.block, np.rollaxis, np.linalg.trace, np.result_type, np.iscomplexobj, np.isrealobj, np.copyto,
-}  # fmt: skip
-"""Functions of NumPy that run on symbols as they are: they move cells, or compute with ufuncs."""
-
-
-def _has_symbols(value: Any) -> bool:
-    """Is there a symbol in arrays, lists and dicts of them?"""
-    if isinstance(value, Symbols):
-        return any(isinstance(cell, Symbol) for cell in value.flat)
-    if isinstance(value, dict):
-        return any(_has_symbols(part) for part in value.values())
-    return isinstance(value, Symbol) or (isinstance(value, list | tuple) and any(_has_symbols(part) for part in value))
-
-
-def _plain(value: Any) -> Any:
-    """An array of numbers that was made for symbols as one of floats."""
-    if isinstance(value, Symbols):
-        return wrapped(value.view(np.ndarray))
-    return type(value)(_plain(part) for part in value) if isinstance(value, list | tuple) else value
-
-
-def by_function(function: Any, args: Any, kwargs: Any) -> Any:
-    """A function of NumPy on symbols."""
-    if function in FUNCTIONS:
-        return FUNCTIONS[function](*args, **kwargs)
-    if not _has_symbols((args, kwargs)):
-        return function(*(_plain(arg) for arg in args), **{key: _plain(value) for key, value in kwargs.items()})
-    if function in MOVING:
-        return _rewrapped(function._implementation(*args, **kwargs))
-    raise refusal(f"np.{function.__name__}", REMEDIES.get(function.__name__, OTHERWISE))
-
-
-def _rewrapped(result: Any) -> Any:
-    if isinstance(result, list | tuple):
-        return type(result)(_rewrapped(part) for part in result)
-    return result.view(Symbols) if type(result) is np.ndarray and result.dtype == object else result
-
-
-# ---------------------------------------------------------------- tracing
-
-
-_NAMES = {"pow": "power", "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
-_NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
+from .array_functions import IN_PLACE_OF, Normal
+from .polynomials import is_spline, spline
+from .program import Program
+from .symbols import (
+    Symbol,
+    SymbolArray,
+    Tape,
+    branching,
+    by_name,
+    cells,
+    elementwise,
+    failure,
+    has_symbols,
+    symbolic,
+)
+
+# ---------------------------------------------------------------- what stands in for modules and their functions
+
+NAMES = {"pow": "power", "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}
+NAMES |= {"asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh"}
 """Functions of Python's math module as NumPy names them."""
+LISTS: dict[str, Callable[..., Any]] = {
+    "prod": lambda values: reduce(np.multiply, values),
+    "fsum": lambda values: reduce(np.add, values),
+    "dist": lambda p, q: np.sqrt(reduce(np.add, [(a - b) ** 2 for a, b in zip(p, q, strict=True)])),
+    "hypot": lambda *values: np.sqrt(reduce(np.add, [value**2 for value in values])),
+    "sumprod": lambda p, q: reduce(np.add, [a * b for a, b in zip(p, q, strict=True)]),
+}
+"""Functions of Python's math module on lists of symbols."""
 
 
-class _Mathematics(types.ModuleType):
-    """Python's math module for functions that are traced: on symbols its functions are NumPy's."""
+def _mathematical(name: str) -> Any:
+    """A function of Python's math module that knows symbols."""
+    own = getattr(math, name)
+    if not callable(own):
+        return own
 
-    def __getattr__(self, name: str) -> Any:
-        own = getattr(math, name)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(list(arg) if isinstance(arg, types.GeneratorType) else arg for arg in args)
+        if not has_symbols(args):
+            return own(*args, **kwargs)
+        if name in LISTS:
+            return LISTS[name](*args, **kwargs)
+        if name == "log" and len(args) == 2:
+            return np.log(args[0]) / np.log(args[1])
+        return elementwise(partial(by_name, NAMES.get(name, name)), *args)
 
-        def call(*args: Any) -> Any:
-            if not any(_has_symbols(arg) for arg in args):
-                return own(*args)
-            if name == "log" and len(args) == 2:
-                return np.log(args[0]) / np.log(args[1])
-            return elementwise(lambda *cell: _cell(_NAMES.get(name, name), *cell), *args)
-
-        return call if callable(own) else own
+    return call
 
 
-class _NumPy(types.ModuleType):
-    """NumPy for functions that are traced: arrays that are made may hold symbols."""
+def _extreme(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
+    """Python's max() or min() on symbols."""
+    own = getattr(builtins, name)
 
-    def __getattr__(self, name: str) -> Any:
-        return _ARRAYS.get(name) or getattr(np, name)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = list(args[0]) if len(args) == 1 else list(args)
+        if kwargs or not any(isinstance(value, Symbol) for value in values):
+            return own(values, **kwargs)
+        return reduce(ufunc, values)
+
+    return call
+
+
+BUILTINS = {"max": _extreme("max", np.maximum), "min": _extreme("min", np.minimum)}
+"""Functions of Python itself."""
 
 
 def _array(value: Any, dtype: Any = None, **more: Any) -> Any:
-    if not _has_symbols(value):
+    if not has_symbols(value):
         return np.array(value, dtype, **more)
-    array = _symbolic(cells(value).copy())
+    array = symbolic(cells(value).copy())
     return array if dtype is None else array.astype(dtype)
 
 
 def _as_array(value: Any, dtype: Any = None, **more: Any) -> Any:
-    return value if isinstance(value, Symbols) and dtype is None else _array(value, dtype, **more)
+    return value if isinstance(value, SymbolArray) and dtype is None else _array(value, dtype, **more)
 
 
 def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
     """np.zeros and the like: an array that may take symbols, unless its numbers are of another kind than float64."""
 
     def filled(shape: Any, *args: Any, dtype: Any = None, **more: Any) -> Any:
-        if dtype is not None and np.dtype(dtype) != np.float64:
+        if dtype is not None and np.dtype(dtype) not in (np.dtype(np.float64), np.dtype(object)):
             return make(shape, *args, dtype=dtype, **more)
-        return _symbolic(make(shape, *args, **more).astype(object))
+        return symbolic(make(shape, *args, **more).astype(object))
 
     return filled
 
 
-_ARRAYS: dict[str, Callable[..., Any]] = {
+def _from_iterator(values: Any, dtype: Any = float, count: int = -1, **more: Any) -> Any:
+    return _array(list(values)[: None if count < 0 else count], dtype, **more)
+
+
+ARRAYS: dict[str, Callable[..., Any]] = {
     "array": _array,
     "asarray": _as_array,
     "asanyarray": _as_array,
     "ascontiguousarray": _as_array,
+    "fromiter": _from_iterator,
     "zeros": _filled(np.zeros),
     "empty": _filled(np.zeros),
     "ones": _filled(np.ones),
-    "full": lambda shape, value, *_, **__: _symbolic(np.broadcast_to(cells(value), shape).copy()),
+    "full": lambda shape, value, *_, **__: symbolic(np.broadcast_to(cells(value), shape).copy()),
 }
-_MODULES = {math: _Mathematics("math"), np: _NumPy("numpy")}
+"""Functions of NumPy that make arrays."""
 
 
-def _for_symbols(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function whose modules `math` and `numpy` know symbols; a vectorised one goes from cell to cell."""
-    if isinstance(function, np.vectorize):
-        if function.signature is not None or function.excluded:
-            raise Untraceable("np.vectorize with a signature cannot be traced; write it with NumPy operations")
-        return partial(elementwise, _for_symbols(function.pyfunc))
-    if isinstance(function, Wrapper):
-        return function.around(_for_symbols(function.function))
-    if not isinstance(function, types.FunctionType):
-        return function
-    own = {name: _MODULES[value] for name, value in function.__globals__.items() if _is_module(value)}
-    copy = types.FunctionType(
-        function.__code__,
-        {**function.__globals__, **own},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
+class Module(types.ModuleType):
+    """A module whose functions are exchanged for those that know symbols."""
+
+    def __init__(self, own: types.ModuleType) -> None:
+        super().__init__(own.__name__)
+        self.own = own
+
+    def __getattr__(self, name: str) -> Any:
+        return exchanged(getattr(self.own, name))
 
 
-def _is_module(value: Any) -> bool:
-    return isinstance(value, types.ModuleType) and value in _MODULES
+def exchanged(value: Any) -> Any:
+    """What knows symbols in place of a module, or of a function or spline of Python's math, NumPy or SciPy."""
+    if isinstance(value, types.ModuleType):
+        return Module(value) if value.__name__ in MODULES else value
+    module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+    if module == "math" and isinstance(value, types.BuiltinFunctionType):
+        return _mathematical(name)
+    if module == "numpy" and value is getattr(np, name, None):
+        return ARRAYS.get(name, value)
+    if isinstance(value, types.FunctionType) and (value.__module__ or "").startswith("scipy.special"):
+        return IN_PLACE_OF.get(name, value)
+    if type(value).__name__ == "norm_gen" and type(value).__module__.startswith("scipy.stats"):
+        return Normal(value)
+    return _on_symbols(value) if is_spline(value) else value
+
+
+MODULES = {"math", "numpy", "scipy", "scipy.special", "scipy.stats", "scipy.interpolate"}
+"""Modules with functions that are exchanged."""
+
+
+def _on_symbols(function: Any) -> Callable[..., Any]:
+    """A spline of SciPy that knows symbols."""
+
+    def one(x: Any) -> Any:
+        return x.tape.symbol(spline(x.tape.builder, x.number, function)) if isinstance(x, Symbol) else function(x)
+
+    return partial(elementwise, one)
+
+
+# ---------------------------------------------------------------- copies of functions
 
 
 @runtime_checkable
@@ -813,6 +183,71 @@ class Wrapper(Protocol):
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The same around another function."""
         ...
+
+
+class Copies:
+    """Functions with everything exchanged that does not know symbols, in those that they call too, each once."""
+
+    def __init__(self) -> None:
+        self.made: dict[int, Callable[..., Any]] = {}
+
+    def of(self, function: Any) -> Any:
+        """A function, or whatever a function refers to, for symbols."""
+        if isinstance(function, np.vectorize):
+            if function.signature is not None or function.excluded:
+                raise Untraceable("np.vectorize with a signature cannot be traced; write it with NumPy operations")
+            return partial(elementwise, branching(self.of(function.pyfunc)))
+        if isinstance(function, Wrapper):
+            return function.around(self.of(function.function))
+        if isinstance(function, partial):
+            return partial(self.of(function.func), *function.args, **function.keywords)
+        if isinstance(function, types.MethodType):
+            return types.MethodType(self.of(function.__func__), function.__self__)
+        if isinstance(getattr(function, "py_func", None), types.FunctionType):  # compiled by numba
+            return self.of(function.py_func)
+        if isinstance(function, types.FunctionType) and not _of_library(function):
+            return self.made.get(id(function)) or self._copy(function)
+        return exchanged(function)
+
+    def _copy(self, function: types.FunctionType) -> Callable[..., Any]:
+        names, outer = dict(function.__globals__), function.__closure__
+        held = None if outer is None else tuple(types.CellType() if _is_code(cell) else cell for cell in outer)
+        copy = types.FunctionType(function.__code__, names, function.__name__, function.__defaults__, held)
+        copy.__kwdefaults__ = function.__kwdefaults__
+        self.made[id(function)] = copy
+        for own, cell in zip(outer or (), held or (), strict=True):
+            if cell is not own:
+                cell.cell_contents = self.of(own.cell_contents)
+        for name in _names_of(function.__code__):
+            if name in names:
+                names[name] = self.of(names[name])
+            elif name in BUILTINS:
+                names[name] = BUILTINS[name]
+        return copy
+
+
+def _is_code(cell: types.CellType) -> bool:
+    """Does a variable of an outer function hold what may be exchanged? All else is shared, with its changes."""
+    try:
+        value = cell.cell_contents
+    except ValueError:  # not set yet
+        return False
+    return callable(value) or isinstance(value, types.ModuleType)
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """Names of all that a function and those defined in it refer to."""
+    inner = [_names_of(part) for part in code.co_consts if isinstance(part, types.CodeType)]
+    return set(code.co_names).union(*inner)
+
+
+def _of_library(function: types.FunctionType) -> bool:
+    """Is it of NumPy, SciPy or Python's own library, or of this package?"""
+    root = (function.__module__ or "").partition(".")[0]
+    return root in ("numpy", "scipy", "numba", "attnfun") or (root != "__main__" and root in sys.stdlib_module_names)
+
+
+# ---------------------------------------------------------------- tracing
 
 
 def traced(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> Program:
@@ -833,19 +268,31 @@ def traced(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> P
 def _traced(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> Program:
     tape = Tape(name)
     variables = [tape.symbol(tape.builder.variable(k)) for k in range(math.prod(shape))]
-    point = np.array(variables, dtype=object).reshape(1, *shape).view(Symbols)
+    point = np.array(variables, dtype=object).reshape(1, *shape).view(SymbolArray)
     try:
-        with np.errstate(all="ignore"):
-            result = cells(_for_symbols(function)(point))
+        result = cells(run_on_symbols(Copies().of(_called(function)), point))
     except Untraceable:
         raise
     except Exception as reason:  # whatever a function raises that was not written for symbols
-        raise Untraceable(f"{type(reason).__name__}: {reason}") from reason
+        raise failure(reason) from reason
     if result.shape[:1] != (1,):
         raise Untraceable(f"{name} returned shape {result.shape} for one point")
     cell = cells(result[0])
     flat = [tape.truth_of(each) if _is_flag(each) else tape.number_of(each) for each in cell.ravel()]
     return tape.builder.program(name, flat, cell.ndim > 0)
+
+
+def run_on_symbols(function: Callable[..., Any], point: SymbolArray) -> Any:
+    """What a function does with symbols; refusals name no line before this one."""
+    with np.errstate(all="ignore"):
+        return function(point)
+
+
+def _called(function: Any) -> Any:
+    """The method that is called where an object is."""
+    call = type(function).__call__
+    is_object = isinstance(call, types.FunctionType) and not isinstance(function, np.vectorize | Wrapper)
+    return types.MethodType(call, function) if is_object else function
 
 
 def _is_flag(cell: Any) -> bool:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from .functions import CONSTANTS, LOGIC, TRUTHS
-from .program import Node, Program
+from .program import Program, ProgramNode
 
 BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
 """How tightly operators bind; all else binds tighter."""
@@ -40,7 +40,7 @@ class Spelled(NamedTuple):
     binds: int = TIGHT
 
 
-def _written(node: Node, args: list[Spelled], names: Sequence[str] | None) -> Spelled:
+def _written(node: ProgramNode, args: list[Spelled], names: Sequence[str] | None) -> Spelled:
     """The text of one operation, and how tightly it binds."""
     if node.kind == "variable":
         return Spelled(f"x{int(node.value)}" if names is None else names[int(node.value)])

@@ -23,7 +23,7 @@ from .forms import Floats
 from .machine import Machine
 from .problems import Quantities, defined_everywhere, difference_of, error_of, outputs_of, surely
 from .reading import EXACT, Given, arithmetic_of, read
-from .search import Outcome, search
+from .search import SearchOutcome, search
 
 WITHIN = 1.05
 """A bound is small enough if it is within this factor of what was found."""
@@ -315,7 +315,7 @@ def _interval(value: Any) -> tuple[float, float]:
     return ends
 
 
-def _reached(problem: Quantities, outcome: Outcome, bound: float) -> tuple[float, Floats]:
+def _reached(problem: Quantities, outcome: SearchOutcome, bound: float) -> tuple[float, Floats]:
     """The largest value that a point surely has, and the point; an error if it contradicts what was proved."""
     place = int(outcome.found.argmax())
     point = outcome.points[place]
@@ -326,7 +326,9 @@ def _reached(problem: Quantities, outcome: Outcome, bound: float) -> tuple[float
     return float(np.where(np.isfinite(least), least, -inf).max()), point
 
 
-def _failed(constraint: str, outcome: Outcome, reached: tuple[float, Floats], limit: float, box: Box) -> ProofFailed:
+def _failed(
+    constraint: str, outcome: SearchOutcome, reached: tuple[float, Floats], limit: float, box: Box
+) -> ProofFailed:
     value, point = reached
     low, high = outcome.worst
     part = Box(low.reshape(box.shape), high.reshape(box.shape), box.names) if (low < high).all() else None
@@ -341,7 +343,7 @@ def _failed(constraint: str, outcome: Outcome, reached: tuple[float, Floats], li
     )
 
 
-def _refuse_unbounded(outcome: Outcome, box: Box) -> None:
+def _refuse_unbounded(outcome: SearchOutcome, box: Box) -> None:
     if np.isfinite(outcome.bounds).all():
         return
     low, high = outcome.worst
@@ -361,7 +363,7 @@ def _issued(
     given: Given,
     machine: Machine,
     box: Box,
-    outcome: Outcome,
+    outcome: SearchOutcome,
     reached: tuple[float, Floats],
     claimed: tuple[str, ...] = (),
     status: Status = Status.PROVED,

@@ -18,8 +18,8 @@ from ..arithmetic.directed import ULP, add_up, multiply, rounded_up
 from ..readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
 from . import forms
 from .enclosure import (
+    EnclosedValue,
     Run,
-    Value,
     applied,
     grouped,
     joined,
@@ -30,7 +30,7 @@ from .enclosure import (
     variance_of,
 )
 from .forms import Form, Symbols, constant, opened, promoted, scaled
-from .functions import FUNCTIONS, Function, slope_range, with_data
+from .functions import FUNCTIONS, IntervalFunction, slope_range, with_data
 from .softmax import applied as applied_slopes
 from .softmax import differences, ends, gaps, lines, products, weights_between
 
@@ -61,7 +61,7 @@ def enclose_difference(a: Graph, b: Graph, seen: Form, run: Run) -> Form:
 
         return enclose(b, seen, run) - enclose(a, seen, run)
     users = a.users()
-    found = dict[int, tuple[Value, Value, Form]]()
+    found = dict[int, tuple[EnclosedValue, EnclosedValue, Form]]()
     for number, (first, second) in enumerate(zip(a.nodes, b.nodes, strict=True)):
         if not users[number] and number:
             continue
@@ -80,7 +80,13 @@ def enclose_difference(a: Graph, b: Graph, seen: Form, run: Run) -> Form:
 
 
 def _difference(
-    a: Node, b: Node, arguments: list[tuple[Value, Value, Form]], one: Value, other: Value, run: Run, seen: Form
+    a: Node,
+    b: Node,
+    arguments: list[tuple[EnclosedValue, EnclosedValue, Form]],
+    one: EnclosedValue,
+    other: EnclosedValue,
+    run: Run,
+    seen: Form,
 ) -> Form:
     """The difference of one node as computed."""
     if a.operation == "constant":
@@ -153,7 +159,7 @@ def _shift(run: Run, inputs: Inputs, a: Mapping[str, Any], b: Mapping[str, Any])
     return scaled(d, np.ones_like(change), change)
 
 
-def by_slopes(function: Function, a: Form, b: Form, d: Form, symbols: Symbols) -> Form:
+def by_slopes(function: IntervalFunction, a: Form, b: Form, d: Form, symbols: Symbols) -> Form:
     """`f(b) - f(a)`: a slope of f between them, times d [T 12.5]."""
     least, most = slope_range(function, np.minimum(a.lo, b.lo), np.maximum(a.hi, b.hi))
     middle = np.where(np.isfinite(least) & np.isfinite(most), least / 2 + most / 2, 0.0)

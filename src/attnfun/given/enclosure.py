@@ -20,7 +20,7 @@ from ..arithmetic.directed import ULP, above, below, dot_up, rounded_up
 from ..readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
 from . import forms
 from .forms import Floats, Form, Symbols, constant, promoted, scaled, with_axes
-from .functions import FUNCTIONS, Function, line, with_data
+from .functions import FUNCTIONS, IntervalFunction, line, with_data
 from .machine import Machine
 from .softmax import Weights, averages, differences, gaps, softmax, weights_of
 
@@ -31,7 +31,7 @@ SUM_UNITS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Value:
+class EnclosedValue:
     """What is known of the value of a node."""
 
     form: Form
@@ -50,7 +50,7 @@ class Run:
     symbols: Symbols
 
 
-Rule = Callable[..., Value]
+Rule = Callable[..., EnclosedValue]
 
 
 def entered(lo: Floats, hi: Floats, shape: tuple[int, ...], run: Run) -> tuple[Form, Form]:
@@ -66,9 +66,9 @@ def enclose(graph: Graph, seen: Form, run: Run) -> Form:
     return values_of(graph, seen, run)[graph.output].form
 
 
-def values_of(graph: Graph, seen: Form, run: Run) -> dict[int, Value]:
+def values_of(graph: Graph, seen: Form, run: Run) -> dict[int, EnclosedValue]:
     """The values of all nodes that the output needs and nobody has read for the last time."""
-    users, found = graph.users(), dict[int, Value]()
+    users, found = graph.users(), dict[int, EnclosedValue]()
     for number, node in enumerate(graph.nodes):
         if users[number] or number == 0:
             arguments = [found[source] for source in node.inputs]
@@ -79,47 +79,47 @@ def values_of(graph: Graph, seen: Form, run: Run) -> dict[int, Value]:
     return found
 
 
-def seen_value(seen: Form) -> Value:
+def seen_value(seen: Form) -> EnclosedValue:
     """The input."""
-    return Value(seen, np.zeros_like(seen.slack))
+    return EnclosedValue(seen, np.zeros_like(seen.slack))
 
 
-def value_of(node: Node, arguments: list[Value], run: Run, seen: Form) -> Value:
+def value_of(node: Node, arguments: list[EnclosedValue], run: Run, seen: Form) -> EnclosedValue:
     """One node."""
     if node.operation == "constant":
         form = constant(np.asarray(node.data["value"], dtype=np.float64), len(seen.centre))
-        return Value(form, np.zeros_like(form.slack))
+        return EnclosedValue(form, np.zeros_like(form.slack))
     with np.errstate(invalid="ignore", over="ignore", under="ignore"):
         value = RULES[node.operation](run, *arguments, **node.data)
         return replace(value, form=value.form.widened(value.off))
 
 
-def exactly(form: Form) -> Value:
+def exactly(form: Form) -> EnclosedValue:
     """A result that no arithmetic rounds."""
-    return Value(form, np.zeros_like(form.slack))
+    return EnclosedValue(form, np.zeros_like(form.slack))
 
 
-def _linear(run: Run, x: Value, weight: Floats, bias: Floats) -> Value:
+def _linear(run: Run, x: EnclosedValue, weight: Floats, bias: Floats) -> EnclosedValue:
     size = rounded_up(dot_up(x.form.magnitude, np.abs(weight)) + np.abs(bias), 1)
-    return Value(forms.linear(x.form, weight, bias), run.machine.summed(size, len(weight)))
+    return EnclosedValue(forms.linear(x.form, weight, bias), run.machine.summed(size, len(weight)))
 
 
-def _matmul(run: Run, a: Value, b: Value) -> Value:
+def _matmul(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:
     first, second = forms.aligned(a.form, b.form)
     size = dot_up(first.magnitude, second.magnitude)
     form = promoted(forms.product(first, second), run.symbols)
     weights = a.weights
     if weights is not None and weights.complete and len(weights.light.shape) == second.centre.ndim:
         form = form.within(*averages(weights, second))
-    return Value(form, run.machine.summed(size, first.shape[-1]))
+    return EnclosedValue(form, run.machine.summed(size, first.shape[-1]))
 
 
-def _sum_of_two(run: Run, a: Value, b: Value) -> Value:
-    return Value(a.form + b.form, _sum_off(run, a.form.magnitude, b.form.magnitude))
+def _sum_of_two(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:
+    return EnclosedValue(a.form + b.form, _sum_off(run, a.form.magnitude, b.form.magnitude))
 
 
-def _difference_of_two(run: Run, a: Value, b: Value) -> Value:
-    return Value(a.form - b.form, _sum_off(run, a.form.magnitude, b.form.magnitude))
+def _difference_of_two(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:
+    return EnclosedValue(a.form - b.form, _sum_off(run, a.form.magnitude, b.form.magnitude))
 
 
 def _sum_off(run: Run, a: Floats, b: Floats) -> Floats:
@@ -129,16 +129,16 @@ def _sum_off(run: Run, a: Floats, b: Floats) -> Floats:
     return run.machine.rounded(rounded_up(a + b, 1), SUM_UNITS)
 
 
-def _multiply(run: Run, a: Value, b: Value) -> Value:
+def _multiply(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:
     form = promoted(a.form * b.form, run.symbols)
-    return Value(form, run.machine.rounded(form.magnitude))
+    return EnclosedValue(form, run.machine.rounded(form.magnitude))
 
 
-def _divide(run: Run, a: Value, b: Value) -> Value:
+def _divide(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:
     form = promoted(a.form * applied(FUNCTIONS["reciprocal"](), b.form, run.symbols), run.symbols)
     quotient = Interval(*_ends(a.form, b.form)[:2]) / Interval(*_ends(a.form, b.form)[2:])
     form = form.within(quotient.lo, quotient.hi)
-    return Value(form, run.machine.function(form.magnitude))
+    return EnclosedValue(form, run.machine.function(form.magnitude))
 
 
 def _ends(a: Form, b: Form) -> tuple[Floats, Floats, Floats, Floats]:
@@ -148,25 +148,25 @@ def _ends(a: Form, b: Form) -> tuple[Floats, Floats, Floats, Floats]:
     return a.lo, a.hi, b.lo, b.hi
 
 
-def _scale(run: Run, x: Value, factor: npt.ArrayLike) -> Value:
+def _scale(run: Run, x: EnclosedValue, factor: npt.ArrayLike) -> EnclosedValue:
     numbers = np.asarray(factor, dtype=np.float64)[None]
     form = scaled(x.form, numbers, np.zeros_like(numbers))
-    return Value(form, run.machine.rounded(form.magnitude))
+    return EnclosedValue(form, run.machine.rounded(form.magnitude))
 
 
-def _shift(run: Run, x: Value, by: npt.ArrayLike) -> Value:
+def _shift(run: Run, x: EnclosedValue, by: npt.ArrayLike) -> EnclosedValue:
     numbers = np.asarray(by, dtype=np.float64)[None]
     form = scaled(x.form, np.ones_like(numbers), numbers)
-    return Value(form, np.broadcast_to(_sum_off(run, x.form.magnitude, np.abs(numbers)), form.lo.shape))
+    return EnclosedValue(form, np.broadcast_to(_sum_off(run, x.form.magnitude, np.abs(numbers)), form.lo.shape))
 
 
-def applied(function: Function, form: Form, symbols: Symbols) -> Form:
+def applied(function: IntervalFunction, form: Form, symbols: Symbols) -> Form:
     """A function of one number, element by element, in real arithmetic [T 12.3]."""
     found = line(function, form.lo, form.hi)
     return forms.relaxed(form, found.slope, found.offset, found.off, found.lo, found.hi, symbols)
 
 
-def function_off(function: Function, machine: Machine, argument: Form, result: Form) -> Floats:
+def function_off(function: IntervalFunction, machine: Machine, argument: Form, result: Form) -> Floats:
     """How far a computed elementary function is off."""
     if function.error_scale is None or machine.format is None:
         return np.zeros_like(result.slack)
@@ -174,10 +174,10 @@ def function_off(function: Function, machine: Machine, argument: Form, result: F
     return machine.function(scale)
 
 
-def _elementwise(name: str, run: Run, x: Value, **data: Any) -> Value:
+def _elementwise(name: str, run: Run, x: EnclosedValue, **data: Any) -> EnclosedValue:
     function = with_data(name, data)
     form = applied(function, x.form, run.symbols)
-    return Value(form, function_off(function, run.machine, x.form, form))
+    return EnclosedValue(form, function_off(function, run.machine, x.form, form))
 
 
 def grouped(form: Form, axis: int) -> tuple[Form, Callable[[Any], Any]]:
@@ -194,13 +194,13 @@ def grouped(form: Form, axis: int) -> tuple[Form, Callable[[Any], Any]]:
     return form.arranged(there), back
 
 
-def _softmax(run: Run, x: Value, axis: int) -> Value:
+def _softmax(run: Run, x: EnclosedValue, axis: int) -> EnclosedValue:
     scores, back = grouped(x.form, axis)
     weights = softmax(scores, run.symbols)
     behind = np.maximum(differences(scores, *gaps(scores))[1].max(axis=-1), 0.0)  # (B, R, n)
     off = run.machine.weights(behind, weights.hi)
     known = weights_of(scores, off)
-    return Value(weights.arranged(back), back(off), known.arranged(back))
+    return EnclosedValue(weights.arranged(back), back(off), known.arranged(back))
 
 
 def summed(form: Form, axes: tuple[int, ...], keep: bool, factor: float = 1.0) -> Form:
@@ -226,17 +226,17 @@ def summed(form: Form, axes: tuple[int, ...], keep: bool, factor: float = 1.0) -
     return scaled(whole, np.full((1, *(1,) * len(whole.shape)), factor), np.zeros((1, *(1,) * len(whole.shape))))
 
 
-def _sum(run: Run, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+def _sum(run: Run, x: EnclosedValue, axes: tuple[int, ...], keep: bool) -> EnclosedValue:
     count, places = prod(x.form.shape[axis] for axis in axes), tuple(axis + 1 for axis in axes)
     size = rounded_up(x.form.magnitude.sum(axis=places, keepdims=keep), count)
-    return Value(summed(x.form, axes, keep), run.machine.summed(size, count))
+    return EnclosedValue(summed(x.form, axes, keep), run.machine.summed(size, count))
 
 
-def _mean(run: Run, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+def _mean(run: Run, x: EnclosedValue, axes: tuple[int, ...], keep: bool) -> EnclosedValue:
     count, places = prod(x.form.shape[axis] for axis in axes), tuple(axis + 1 for axis in axes)
     size = rounded_up(x.form.magnitude.sum(axis=places, keepdims=keep), count)
     off = run.machine.summed(size, count) / count + run.machine.rounded(size / count)
-    return Value(mean_of(x.form, axes, keep), rounded_up(off, 4))
+    return EnclosedValue(mean_of(x.form, axes, keep), rounded_up(off, 4))
 
 
 def mean_of(form: Form, axes: tuple[int, ...], keep: bool) -> Form:
@@ -246,7 +246,7 @@ def mean_of(form: Form, axes: tuple[int, ...], keep: bool) -> Form:
     return whole.widened(rounded_up(4 * ULP * whole.size, 2))
 
 
-def _max(run: Run, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
+def _max(run: Run, x: EnclosedValue, axes: tuple[int, ...], keep: bool) -> EnclosedValue:
     """Pairs at a time: `max(a, b) = b + max(0, a - b)`; exact in any arithmetic."""
     shape = x.form.shape
     places = tuple(axis + 1 for axis in axes)
@@ -270,7 +270,7 @@ def _max(run: Run, x: Value, axes: tuple[int, ...], keep: bool) -> Value:
     return exactly(form)
 
 
-def _normalise(run: Run, x: Value, axes: tuple[int, ...], epsilon: float) -> Value:
+def _normalise(run: Run, x: EnclosedValue, axes: tuple[int, ...], epsilon: float) -> EnclosedValue:
     """`z/sqrt(mean z² + epsilon)` with z = x - mean; the range of one element is exact in z and the others [T 12.7]."""
     count, places = prod(x.form.shape[axis] for axis in axes), tuple(axis + 1 for axis in axes)
     centred = x.form - mean_of(x.form, axes, keep=True)
@@ -283,7 +283,7 @@ def _normalise(run: Run, x: Value, axes: tuple[int, ...], epsilon: float) -> Val
     least = np.maximum(variance.lo, 0.0)
     magnitude, squares, least = np.broadcast_arrays(magnitude, squares, least)
     off = run.machine.normalised(magnitude, squares, least, size, count)
-    return Value(form, off)
+    return EnclosedValue(form, off)
 
 
 def variance_of(centred: Form, axes: tuple[int, ...], epsilon: float, symbols: Symbols) -> Form:
@@ -339,7 +339,7 @@ def joined(parts: list[Form], axis: int) -> Form:
     return Form(terms=np.concatenate([part.terms for part in parts], axis=axis + 2), **whole)
 
 
-def _moved(name: str, run: Run, x: Value, **data: Any) -> Value:
+def _moved(name: str, run: Run, x: EnclosedValue, **data: Any) -> EnclosedValue:
     """Elements copied, dropped or reordered."""
 
     def how(array: Any) -> Any:
@@ -348,7 +348,7 @@ def _moved(name: str, run: Run, x: Value, **data: Any) -> Value:
     return replace(exactly(x.form.arranged(how)), weights=None if x.weights is None else x.weights.arranged(how))
 
 
-def _concat(run: Run, *values: Value, axis: int) -> Value:
+def _concat(run: Run, *values: EnclosedValue, axis: int) -> EnclosedValue:
     return exactly(joined([value.form for value in values], axis))
 
 

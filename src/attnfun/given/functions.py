@@ -30,7 +30,7 @@ Enclosed = Any
 
 
 @dataclass(frozen=True)
-class Function:
+class IntervalFunction:
     """A function of one number, by what it does to intervals."""
 
     value: Callable[[Enclosed], Enclosed]
@@ -103,7 +103,7 @@ def _gelu_tanh_slope(x: Enclosed) -> Enclosed:
     return 0.5 * (1.0 + t) + 0.5 * (x * (1.0 - np.square(t)) * inner)
 
 
-def _elu(alpha: float) -> Function:
+def _elu(alpha: float) -> IntervalFunction:
     def value(x: Enclosed) -> Enclosed:
         return np.maximum(x, 0.0) + alpha * np.expm1(np.minimum(x, 0.0))
 
@@ -113,18 +113,20 @@ def _elu(alpha: float) -> Function:
         hi = np.where(x.hi <= 0, left.hi, np.where(x.lo >= 0, 1.0, np.maximum(left.hi, 1.0)))
         return Interval(lo, hi)
 
-    return Function(value, slope, None, lambda x, y: np.maximum(y.magnitude, abs(alpha)))
+    return IntervalFunction(value, slope, None, lambda x, y: np.maximum(y.magnitude, abs(alpha)))
 
 
-def _softplus(beta: float) -> Function:
+def _softplus(beta: float) -> IntervalFunction:
     def value(x: Enclosed) -> Enclosed:
         z = beta * x
         return (np.maximum(z, 0.0) + np.log1p(np.exp(-np.abs(z)))) / beta
 
-    return Function(value, lambda x: _logistic(beta * x), None, lambda x, y: np.maximum(y.magnitude, 1.0 / beta))
+    return IntervalFunction(
+        value, lambda x: _logistic(beta * x), None, lambda x, y: np.maximum(y.magnitude, 1.0 / beta)
+    )
 
 
-def _power(exponent: float) -> Function:
+def _power(exponent: float) -> IntervalFunction:
     def value(x: Enclosed) -> Enclosed:
         return np.power(x, exponent)
 
@@ -137,7 +139,7 @@ def _power(exponent: float) -> Function:
         whole = exponent == round(exponent) and 0 <= exponent <= 4
         return y.magnitude * (1.0 + (exponent if whole else abs(exponent) * np.where(np.isfinite(logs), logs, np.inf)))
 
-    return Function(value, slope, None, scale)
+    return IntervalFunction(value, slope, None, scale)
 
 
 ROOT_HALF = Interval(below(np.array(sqrt(0.5))), above(np.array(sqrt(0.5))))
@@ -152,34 +154,34 @@ def _relu(x: Enclosed) -> Enclosed:
     return np.maximum(x, 0.0)
 
 
-FUNCTIONS: Mapping[str, Callable[..., Function]] = {
-    "relu": lambda: Function(_relu, _steps(0.0, 1.0), (0.0,)),
-    "leaky_relu": lambda slope: Function(
+FUNCTIONS: Mapping[str, Callable[..., IntervalFunction]] = {
+    "relu": lambda: IntervalFunction(_relu, _steps(0.0, 1.0), (0.0,)),
+    "leaky_relu": lambda slope: IntervalFunction(
         lambda x: np.maximum(x, 0.0) + slope * np.minimum(x, 0.0), _steps(slope, 1.0), (0.0,), _result
     ),
-    "clip": lambda low, high: Function(
+    "clip": lambda low, high: IntervalFunction(
         lambda x: Interval(np.clip(x.lo, low, high), np.clip(x.hi, low, high)), _clip_slope(low, high), (low, high)
     ),
-    "abs": lambda: Function(np.abs, _steps(-1.0, 1.0), (0.0,)),
-    "sigmoid": lambda: Function(_logistic, _logistic_slope, None, _one),
-    "tanh": lambda: Function(np.tanh, lambda x: _known(1.0 - np.square(np.tanh(x)), 0.0, 1.0), None, _one),
-    "gelu": lambda: Function(lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x), None, _argument),
-    "gelu_tanh": lambda: Function(
+    "abs": lambda: IntervalFunction(np.abs, _steps(-1.0, 1.0), (0.0,)),
+    "sigmoid": lambda: IntervalFunction(_logistic, _logistic_slope, None, _one),
+    "tanh": lambda: IntervalFunction(np.tanh, lambda x: _known(1.0 - np.square(np.tanh(x)), 0.0, 1.0), None, _one),
+    "gelu": lambda: IntervalFunction(lambda x: x * _normal(x), lambda x: _normal(x) + x * _density(x), None, _argument),
+    "gelu_tanh": lambda: IntervalFunction(
         lambda x: 0.5 * x * (1.0 + np.tanh(_tanh_argument(x))), _gelu_tanh_slope, None, _argument
     ),
-    "silu": lambda: Function(
+    "silu": lambda: IntervalFunction(
         lambda x: x * _logistic(x), lambda x: _logistic(x) + x * _logistic_slope(x), None, _argument
     ),
     "softplus": _softplus,
     "elu": _elu,
-    "exp": lambda: Function(np.exp, np.exp, None, _result),
-    "log": lambda: Function(np.log, np.reciprocal, None, _one),
-    "sqrt": lambda: Function(np.sqrt, lambda x: 0.5 / np.sqrt(x), None, _result),
-    "erf": lambda: Function(special.erf, lambda x: np.exp(-np.square(x)) * ERF_SLOPE, None, _one),
-    "square": lambda: Function(np.square, lambda x: 2.0 * x, None, _result),
-    "reciprocal": lambda: Function(np.reciprocal, lambda x: -np.reciprocal(np.square(x)), None, _result),
+    "exp": lambda: IntervalFunction(np.exp, np.exp, None, _result),
+    "log": lambda: IntervalFunction(np.log, np.reciprocal, None, _one),
+    "sqrt": lambda: IntervalFunction(np.sqrt, lambda x: 0.5 / np.sqrt(x), None, _result),
+    "erf": lambda: IntervalFunction(special.erf, lambda x: np.exp(-np.square(x)) * ERF_SLOPE, None, _one),
+    "square": lambda: IntervalFunction(np.square, lambda x: 2.0 * x, None, _result),
+    "reciprocal": lambda: IntervalFunction(np.reciprocal, lambda x: -np.reciprocal(np.square(x)), None, _result),
     "power": _power,
-    "inverse_root": lambda: Function(
+    "inverse_root": lambda: IntervalFunction(
         lambda x: np.reciprocal(np.sqrt(x)), lambda x: -0.5 * np.reciprocal(x * np.sqrt(x)), None, _result
     ),
 }
@@ -197,7 +199,7 @@ class Line:
     hi: Floats
 
 
-def line(function: Function, lo: Floats, hi: Floats) -> Line:
+def line(function: IntervalFunction, lo: Floats, hi: Floats) -> Line:
     """The chord of a function over [lo, hi], moved to the middle of what it leaves open [T 12.3]."""
     known = np.isfinite(lo) & np.isfinite(hi) & (lo <= hi)
     low, high = np.where(known, lo, 0.0), np.where(known, hi, 0.0)
@@ -235,7 +237,7 @@ def line(function: Function, lo: Floats, hi: Floats) -> Line:
     )
 
 
-def slope_range(function: Function, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
+def slope_range(function: IntervalFunction, lo: Floats, hi: Floats) -> tuple[Floats, Floats]:
     """All slopes of a function on [lo, hi]: bounds on (f(b) - f(a))/(b - a) for a, b there [T 12.5]."""
     known = np.isfinite(lo) & np.isfinite(hi)
     with np.errstate(all="ignore"):
@@ -249,7 +251,7 @@ def slope_range(function: Function, lo: Floats, hi: Floats) -> tuple[Floats, Flo
     return np.where(good, least, -np.inf), np.where(good, most, np.inf)
 
 
-def _cut(function: Function, lo: Floats, hi: Floats) -> tuple[Floats, Interval]:
+def _cut(function: IntervalFunction, lo: Floats, hi: Floats) -> tuple[Floats, Interval]:
     """Points from lo to hi in order, the corners among them, and slopes in between."""
     if function.corners is not None:
         inner = [np.clip(corner, lo, hi) for corner in function.corners]
@@ -299,6 +301,6 @@ def _line_up(start: Floats, slope: Floats, way: Floats) -> Floats:
         return add_up(start, rise)
 
 
-def with_data(operation: str, data: Mapping[str, Any]) -> Function:
+def with_data(operation: str, data: Mapping[str, Any]) -> IntervalFunction:
     """The function of a node."""
     return FUNCTIONS[operation](**data)

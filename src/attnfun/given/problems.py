@@ -14,6 +14,7 @@ from ..arithmetic.jets import variables
 from ..domains.box import Box
 from ..readers.graph import Graph
 from ..targets import Target
+from .backward import chain_of, enclose_chain
 from .differences import closer, enclose_difference
 from .enclosure import MOST_SYMBOLS, Run, enclose, entered, joined
 from .forms import SPARE, Floats, Form, Symbols, linear, made
@@ -82,12 +83,17 @@ def outputs_of(
 ) -> Quantities:
     """The outputs of a network, or affine combinations of them."""
 
+    count, entries = prod(graph.output_shape), largest(graph)
+    chain = chain_of(graph) if matrix is None else None  # forms of several outputs know what these have in common
+
     def subject(lo: Floats, hi: Floats) -> Form:
+        if chain is not None:
+            return enclose_chain(chain, graph.input_shape, machine, lo, hi)
         run = Run(machine, Symbols(0, MOST_SYMBOLS))
         return flat(enclose(graph, entered(lo, hi, graph.input_shape, run)[1], run))
 
-    count = prod(graph.output_shape)
-    return Quantities(subject, lambda points: rows(graph, points), count, largest(graph), matrix, offset)
+    entries = entries if chain is None else 2 * entries**2
+    return Quantities(subject, lambda points: rows(graph, points), count, entries, matrix, offset)
 
 
 def difference_of(a: Graph, b: Graph, machine: Machine) -> Quantities:

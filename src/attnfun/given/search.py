@@ -26,9 +26,11 @@ REFUTED = "a point exceeds what was to be shown"
 MOST_TOGETHER = 512
 SAMPLES, CLIMBS = 2048, 6
 """Random points, and rounds of moving the best of them."""
+NEAR = 2.0**-8
+"""The share of a box around its centre on which slopes are taken."""
 
 
-class Problem(Protocol):
+class SearchProblem(Protocol):
     """Quantities as functions of the inputs."""
 
     @property
@@ -55,7 +57,7 @@ Goal = Callable[[Floats, Floats], Floats]
 
 
 @dataclass
-class Outcome:
+class SearchOutcome:
     """What a search has shown."""
 
     bounds: Floats
@@ -73,12 +75,14 @@ class Outcome:
     """Numbers of boxes, and the bounds then."""
 
 
-def explore(problem: Problem, lo: Floats, hi: Floats, seed: int) -> tuple[Floats, Floats]:
+def explore(problem: SearchProblem, lo: Floats, hi: Floats, seed: int) -> tuple[Floats, Floats]:
     """The largest values at random points and corners of a box (D,), climbed from: (Q,) and their points (Q, D)."""
     rng, size = np.random.default_rng(seed), len(lo)
     points = rng.uniform(lo, hi, (SAMPLES, size))
     corners = rng.random((SAMPLES // 4, size)) < 0.5
     points[: len(corners)] = np.where(corners, lo, hi)
+    if size > MOST_CUT:
+        points = np.concatenate([points, _uphill(problem, lo, hi)])
     best, places = np.full(problem.quantities, -np.inf), np.tile((lo + hi) / 2, (problem.quantities, 1))
     for climb in range(CLIMBS + 1):
         values = problem.values(points)  # (P, Q)
@@ -93,8 +97,18 @@ def explore(problem: Problem, lo: Floats, hi: Floats, seed: int) -> tuple[Floats
     return best, places
 
 
+def _uphill(problem: SearchProblem, lo: Floats, hi: Floats) -> Floats:
+    """For each quantity the corner of a box (D,) that its slopes at the centre point to: random points find none."""
+    centre, reach = lo / 2 + hi / 2, (hi - lo) * NEAR
+    form = problem.forms(np.maximum(centre - reach, lo)[None], np.minimum(centre + reach, hi)[None])
+    if form.terms.shape[1] < len(lo):
+        return centre[None]
+    slopes = form.terms[0, : len(lo)].T  # (Q, D)
+    return np.where(slopes > 0, hi, np.where(slopes < 0, lo, centre))
+
+
 def search(
-    problem: Problem,
+    problem: SearchProblem,
     lo: Floats,
     hi: Floats,
     goal: Goal,
@@ -103,7 +117,7 @@ def search(
     refuted: Callable[[Floats, Floats], bool] | None = None,
     most_boxes: int = MOST_BOXES,
     seed: int = 0,
-) -> Outcome:
+) -> SearchOutcome:
     """Bound all quantities over the box (D,) from above, closely enough for the goal if there is time.
 
     `refuted` says of the largest values found (Q,) and their points (Q, D) whether the goal is out of reach.
@@ -146,7 +160,7 @@ def search(
     whole = np.maximum(closed, bounds.max(axis=0, initial=-np.inf))
     place = int(excess.max(axis=1).argmax()) if len(low) else 0
     worst = (low[place], high[place]) if len(low) else (lo, hi)
-    return Outcome(whole, found, places, worst, boxes, stopped, history)
+    return SearchOutcome(whole, found, places, worst, boxes, stopped, history)
 
 
 def _reason(size: int, boxes: int, most_boxes: int, deadline: Deadline) -> str:
@@ -186,7 +200,7 @@ def _halves(low: Floats, high: Floats, axes: npt.NDArray[np.intp]) -> tuple[Floa
 
 
 def _looked(
-    problem: Problem,
+    problem: SearchProblem,
     parts: tuple[Floats, Floats],
     bounds: Floats,
     form: Form,

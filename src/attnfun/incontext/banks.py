@@ -40,7 +40,7 @@ SHARPNESS = 5.4
 
 
 @dataclass(frozen=True)
-class Bank:
+class LossBank:
     """Tokens, and what the learner must know about ψ."""
 
     slopes: Floats  # (T, m)
@@ -67,39 +67,39 @@ class Bank:
         return replace(self, values=np.abs(self.values))(z)
 
 
-def _pair(slope: float, value: float, curvature: float, **rest: Any) -> Bank:
+def _pair(slope: float, value: float, curvature: float, **rest: Any) -> LossBank:
     ends = np.array([[1.0], [-1.0]])
-    return Bank(slope * ends, np.zeros(2), value * ends, True, curvature, **rest)
+    return LossBank(slope * ends, np.zeros(2), value * ends, True, curvature, **rest)
 
 
-def softmax(classes: int, dtype: str) -> Bank:
+def softmax(classes: int, dtype: str) -> LossBank:
     """One token a class; the derivative is diag(p) - p pᵀ, with eigenvalues of at most 1/2."""
     highest = precision_of(dtype).lead / 4
-    return Bank(np.eye(classes), np.zeros(classes), np.eye(classes), odd=False, curvature=0.5, highest=highest)
+    return LossBank(np.eye(classes), np.zeros(classes), np.eye(classes), odd=False, curvature=0.5, highest=highest)
 
 
-def poisson(curvature: float) -> Bank:
+def poisson(curvature: float) -> LossBank:
     """e^z; means are at most 1 in the prompt's units, and a few times that on the way: at most `curvature`."""
     slopes, values = np.array([[1.0], [0.0]]), np.array([[exp(TOP)], [0.0]])
-    return Bank(slopes, np.array([0.0, TOP]), values, odd=False, curvature=curvature, highest=log(curvature))
+    return LossBank(slopes, np.array([0.0, TOP]), values, odd=False, curvature=curvature, highest=log(curvature))
 
 
-def huber(delta: float) -> Bank:
+def huber(delta: float) -> LossBank:
     """Interpolation between points, [B] theorem 3.1."""
     points = np.linspace(-delta, delta, POINTS + 1)[:, None]
     beta = SHARPNESS / (points[1, 0] - points[0, 0]) ** 2
     offsets = -beta * points[:, 0] ** 2 / 2
-    return Bank(beta * points, offsets, points, odd=True, curvature=1.5, residual=True, floor=0.5)
+    return LossBank(beta * points, offsets, points, odd=True, curvature=1.5, residual=True, floor=0.5)
 
 
-FAMILIES: dict[str, Callable[[float], Bank]] = {
+FAMILIES: dict[str, Callable[[float], LossBank]] = {
     "logistic": lambda delta: _pair(0.5, 0.5, 0.25),
     "huber": huber,
     "log-cosh": lambda delta: _pair(1 / delta, delta, 1.0, residual=True, floor=0.19),
 }
 
 
-def derivatives(registers: Registers, bank: Bank, dtype: str, slopes: bool) -> Attention:
+def derivatives(registers: Registers, bank: LossBank, dtype: str, slopes: bool) -> Attention:
     """Cross-attention to the bank: d += ψ(z) and, with `slopes`, D += (ψ(z + h x_k e_l) - ψ(z))/h ≈ ∂ψ/∂z_l x_k.
 
     One head for each feature k and output l. D consists of m parts, one for each output of ψ, and in them of m parts,
@@ -138,7 +138,7 @@ def derivatives(registers: Registers, bank: Bank, dtype: str, slopes: bool) -> A
     )
 
 
-def _copies(bank: Bank, lead: float) -> Floats:
+def _copies(bank: LossBank, lead: float) -> Floats:
     """Memory rows (slope, lead for its sign, lead for examples, offset, value); the last one answers all other rows."""
     count, m = bank.slopes.shape
     if bank.odd:
@@ -156,7 +156,7 @@ def _copies(bank: Bank, lead: float) -> Floats:
     return np.concatenate([*rows, other])
 
 
-def looked_up(registers: Registers, banks: tuple[Bank, ...], dtype: str) -> Attention:
+def looked_up(registers: Registers, banks: tuple[LossBank, ...], dtype: str) -> Attention:
     """Cross-attention to banks of two variables, z and y, for every output: d += Σ_banks ψ(z, y).
 
     Each bank is a head with a block of the memory's features. A row and its mirror image ask a copy each, as above; a

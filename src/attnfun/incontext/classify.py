@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..errors import InputError
-from .banks import FAMILIES, Bank, softmax
+from .banks import FAMILIES, LossBank, softmax
 from .base import check_number
 from .newton import NewtonLearner
 from .prompt import Prompt, write
@@ -69,7 +69,7 @@ class LogisticRegression(ClassifierMixin, NewtonLearner):
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    def _bank(self, n_outputs: int) -> Bank:
+    def _bank(self, n_outputs: int) -> LossBank:
         return FAMILIES["logistic"](1.0) if n_outputs == 1 else softmax(n_outputs, self.dtype)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:

@@ -21,14 +21,14 @@ from __future__ import annotations
 import numpy as np
 
 from ..network import Layer, Network
-from .banks import Bank, derivatives
+from .banks import LossBank, derivatives
 from .layers import centre, finish, gather, in_sums, inverting, largest_inverse, multiply, predict
 from .precision import precision_of
 from .prompt import columns
-from .registers import Head, Move, Registers, Sum, attention, moving, products, rewrite, select, widen
+from .registers import RegisterHead, RegisterMove, Registers, Sum, attention, moving, products, rewrite, select, widen
 
 
-def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: str) -> Network:
+def network(n_features: int, bank: LossBank, intercept: bool, n_steps: int, dtype: str) -> Network:
     """Newton's method."""
     p, m, precision = n_features + intercept, bank.slopes.shape[1], precision_of(dtype)
     registers, given, largest = registers_for(p, bank, n_steps), columns(p, m, m), scale(p, bank)
@@ -42,7 +42,7 @@ def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: s
     ]
     after: list[Layer] = [
         *inverting(registers, precision)(precision.least_eigenvalue),
-        multiply(registers, precision, {"V": 1.0}, [Move({"g": -1.0, "q": -1.0}, "w")], largest=top),
+        multiply(registers, precision, {"V": 1.0}, [RegisterMove({"g": -1.0, "q": -1.0}, "w")], largest=top),
         rewrite(registers, blank, push={"peaks": "peak"}),
     ]
     layers = opening(registers, given, n_features, intercept, dtype, m)
@@ -53,7 +53,7 @@ def network(n_features: int, bank: Bank, intercept: bool, n_steps: int, dtype: s
     return closing(registers, layers, dtype, "w")
 
 
-def registers_for(p: int, bank: Bank, n_steps: int) -> Registers:
+def registers_for(p: int, bank: LossBank, n_steps: int) -> Registers:
     """What a row holds in Newton's method, for p features."""
     m = bank.slopes.shape[1]
     count, watched = p * m, 0 if bank.odd else m
@@ -62,12 +62,12 @@ def registers_for(p: int, bank: Bank, n_steps: int) -> Registers:
     return Registers(**columns(p, m, m), **sizes)
 
 
-def scale(p: int, bank: Bank) -> float:
+def scale(p: int, bank: LossBank) -> float:
     """c: bounds the eigenvalues of H, or of the penalty on sums, where H is zero; and of penalties."""
     return max(bank.curvature * p, 1.0) + 1.0
 
 
-def floors(bank: Bank, n_steps: int) -> list[float]:
+def floors(bank: LossBank, n_steps: int) -> list[float]:
     """φ for each step: the bank's, which makes every step descend, in the first half; then halved from step to step.
 
     >>> from attnfun.incontext import banks
@@ -77,22 +77,22 @@ def floors(bank: Bank, n_steps: int) -> list[float]:
     return [bank.floor * 0.5 ** max(0, step + 1 - n_steps // 2) for step in range(n_steps)]
 
 
-def _slopes(registers: Registers, bank: Bank, k: int) -> list[Move]:
+def _slopes(registers: Registers, bank: LossBank, k: int) -> list[RegisterMove]:
     """First and second derivatives with respect to the coefficients of output k."""
     m = bank.slopes.shape[1]
     error = {registers.part("d", k, m): 1.0} | ({} if bank.residual else {registers.part("y", k, m): -1.0})
-    return [Move(error, "g"), Move({registers.part("D", k, m): 1.0}, "H")]
+    return [RegisterMove(error, "g"), RegisterMove({registers.part("D", k, m): 1.0}, "H")]
 
 
-def highest(registers: Registers, dtype: str) -> list[Head]:
+def highest(registers: Registers, dtype: str) -> list[RegisterHead]:
     """The largest z at an example, for each output: peak += Σ_i softmax_i(S z_i) z_i, at most log(n)/S below it."""
     heads, (sharpness, lead) = [], precision_of(dtype).peak
     for k in range(registers.size("peak")):
         z, peak = (registers.part(name, k, registers.size("peak")) for name in ("z", "peak"))
         key = sharpness * registers.read({z: 1.0})  # (F, 1)
         key[registers["data"]] = key[registers["sign"]] = lead  # examples, not their mirror images
-        value, output = moving(registers, [Move({z: 1.0}, peak)], 1.0)
-        heads.append(Head(np.zeros_like(key), np.ones(1), key, np.zeros(1), value, output))
+        value, output = moving(registers, [RegisterMove({z: 1.0}, peak)], 1.0)
+        heads.append(RegisterHead(np.zeros_like(key), np.ones(1), key, np.zeros(1), value, output))
     return heads
 
 
@@ -102,7 +102,7 @@ def opening(
     """Centred points, and the penalty in the units of the means."""
     layers: list[Layer] = [widen(registers, sum(given.values()))]
     layers += [centre(registers, n_features)] if intercept else []
-    moves = [Move({"penalty": 1.0}, "K")] + ([Move({"x": 1.0}, "G")] if "G" in registers.places else [])
+    moves = [RegisterMove({"penalty": 1.0}, "K")] + ([RegisterMove({"x": 1.0}, "G")] if "G" in registers.places else [])
     return [*layers, attention(gather(registers, precision_of(dtype), [moves] * blocks))]
 
 
@@ -110,13 +110,13 @@ def evaluate(registers: Registers, dtype: str, blocks: int) -> Layer:
     """The linear model at all points, and the gradient of the penalty, in one layer."""
     precision = precision_of(dtype)
     points = predict(registers, precision, values(registers, "w", blocks))
-    pull = in_sums(registers, [Move({"w": 1.0}, "q")])
+    pull = in_sums(registers, [RegisterMove({"w": 1.0}, "q")])
     return attention([*points, *products(registers, precision, {"K": 1.0}, {"e": 1.0}, "state", pull, largest=2.0)])
 
 
-def values(registers: Registers, w: str, blocks: int) -> list[list[Move]]:
+def values(registers: Registers, w: str, blocks: int) -> list[list[RegisterMove]]:
     """Coefficients to values of the linear model, block by block."""
-    return [[Move({w: 1.0}, registers.part("z", k, blocks))] for k in range(blocks)]
+    return [[RegisterMove({w: 1.0}, registers.part("z", k, blocks))] for k in range(blocks)]
 
 
 def closing(registers: Registers, layers: list[Layer], dtype: str, w: str, before: str = "last") -> Network:

@@ -31,7 +31,7 @@ from .layers import gather
 from .losses import Loss
 from .precision import precision_of
 from .prompt import columns, power_of_two
-from .registers import MASK, Head, Move, Registers, Sum, attention, moving, rewrite, widen
+from .registers import MASK, RegisterHead, RegisterMove, Registers, Sum, attention, moving, rewrite, widen
 
 Floats = npt.NDArray[np.float64]
 LARGEST = 2.0**16
@@ -74,7 +74,7 @@ def network(
     step: list[Layer] = [
         evaluate(registers, dtype, 1),
         *derived(registers, loss, dtype),
-        attention([*gather(registers, precision, [[Move(error, "g")]]), *watch]),
+        attention([*gather(registers, precision, [[RegisterMove(error, "g")]]), *watch]),
         scale(registers),
         rewrite(
             registers,
@@ -111,11 +111,11 @@ def scale(registers: Registers) -> Attention:
     query[:, :p], key[:, :p] = MASK * registers.read({"e": 1.0}), registers.read({"e": 1.0})
     query[registers["odds"], p + 1] = key[registers["null"], p + 1] = 1.0
     key[registers["null"], p] = MASK
-    value, output = moving(registers, [Move({"g": 1.0, "q": 1.0}, "s")], LARGEST)
+    value, output = moving(registers, [RegisterMove({"g": 1.0, "q": 1.0}, "s")], LARGEST)
     biases = np.eye(p + 2)[p], -MASK * np.eye(p + 2)[p]
     memory = np.zeros((1, registers.width))
     memory[0, registers["null"]] = 1.0
-    return attention([Head(query, biases[0], key, biases[1], value, output)], memory)
+    return attention([RegisterHead(query, biases[0], key, biases[1], value, output)], memory)
 
 
 def clipped(registers: Registers, delta: float, dtype: str) -> Attention:
@@ -134,9 +134,9 @@ def clipped(registers: Registers, delta: float, dtype: str) -> Attention:
         key[registers["null"], DIGITS + 2] = -sharp * delta
         query_bias, key_bias = np.zeros(DIGITS + 3), np.zeros(DIGITS + 3)
         query_bias[[DIGITS, DIGITS + 2]], key_bias[DIGITS] = 1.0, -far
-        value, output = moving(registers, [Move({z: 1.0, y: -1.0}, d)], 1.0)
+        value, output = moving(registers, [RegisterMove({z: 1.0, y: -1.0}, d)], 1.0)
         value[registers["high"], 0] = delta
-        heads.append(Head(query, query_bias, key, key_bias, value, output))
+        heads.append(RegisterHead(query, query_bias, key, key_bias, value, output))
     return attention(heads, memory)
 
 
@@ -156,13 +156,13 @@ def codes(rows: int) -> Floats:
     return (2 * (np.arange(rows)[:, None] >> np.arange(DIGITS) & 1) - 1).astype(np.float64)
 
 
-def watched(registers: Registers, dtype: str) -> list[Head]:
+def watched(registers: Registers, dtype: str) -> list[RegisterHead]:
     """The largest |z| at an example, for each output: mirror images hold -z, so it is the largest z of all of them."""
     heads, (sharp, lead) = [], precision_of(dtype).peak
     for k in range(registers.size("peak")):
         z, peak = (registers.part(name, k, registers.size("peak")) for name in ("z", "peak"))
         key = sharp * registers.read({z: 1.0})  # (F, 1)
         key[registers["data"]] = lead
-        value, output = moving(registers, [Move({z: 1.0}, peak)], 1.0)
-        heads.append(Head(np.zeros_like(key), np.ones(1), key, np.zeros(1), value, output))
+        value, output = moving(registers, [RegisterMove({z: 1.0}, peak)], 1.0)
+        heads.append(RegisterHead(np.zeros_like(key), np.ones(1), key, np.zeros(1), value, output))
     return heads

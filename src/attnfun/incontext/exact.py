@@ -37,7 +37,7 @@ from ..constructions.sharpness import RECTIFIER
 from ..network import Attention, Network
 from ..runtime.backends import prompts
 from . import convex, sparse
-from .banks import Bank
+from .banks import LossBank
 from .descent import LARGEST, sharpness
 from .layers import DOUBLINGS, LOW, largest_inverse, stretches
 from .losses import Loss
@@ -146,7 +146,7 @@ class Newton:
     """The algorithm of `convex.network`; iterates are (P, 1)."""
 
     examples: Examples
-    bank: Bank
+    bank: LossBank
     n_steps: int
 
     @property
@@ -176,7 +176,7 @@ def product(errors: Errors, A: Array, EA: Array, B: Array, largest: float) -> tu
     return A @ B, errors.entries(np.abs(A) + EA, size, largest=largest) + EA @ size
 
 
-def gradient(some: Examples, bank: Bank, W: Array, k: int) -> tuple[Array, Array]:
+def gradient(some: Examples, bank: LossBank, W: Array, k: int) -> tuple[Array, Array]:
     """g for output k of coefficients W (p, m), and a bound on the error of the network's, (p, 1) each."""
     z, size = some.X @ W, np.abs(W).astype(np.float64)  # (n, m)
     Ez = some.over_rows.entries(some.X, size, largest=REACH, far=some.farthest) + some.rough * size.sum(axis=0)
@@ -192,7 +192,7 @@ def gradient(some: Examples, bank: Bank, W: Array, k: int) -> tuple[Array, Array
     return some.mean(error[:, None], Ed[:, None])
 
 
-def curvature(some: Examples, bank: Bank, W: Array) -> Array:
+def curvature(some: Examples, bank: LossBank, W: Array) -> Array:
     """H, (P, P), by the differences that the network takes."""
     z, h = some.X @ W - (some.Y if bank.residual else 0.0), precision_of(some.dtype).step
     plain, rows = bank(z), list[Array]()  # (n, m)
@@ -286,7 +286,7 @@ class Descent:
 
 
 @dataclass(frozen=True)
-class Lasso:
+class ExactLasso:
     """The algorithm of `sparse.network`; iterates are (P, 1)."""
 
     examples: Examples
@@ -320,7 +320,7 @@ class Lasso:
         return v + change, bound + norm(Ev) + 4 * u * norm(w) if sure.all() else inf
 
 
-Algorithm = Newton | Descent | Lasso
+Algorithm = Newton | Descent | ExactLasso
 
 
 @np.errstate(over="ignore", invalid="ignore")  # hopeless bounds are infinite

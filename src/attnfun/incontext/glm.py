@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..arguments import one_of
 from ..errors import InputError
-from .banks import FAMILIES, Bank, poisson
+from .banks import FAMILIES, LossBank, poisson
 from .base import check_number
 from .linear import InContextRegressor
 from .newton import NewtonLearner
@@ -84,7 +84,7 @@ class GLM(NewtonLearner, InContextRegressor):
     def _scales(self) -> bool:
         return self.family == "poisson" and self.fit_intercept
 
-    def _bank(self, n_outputs: int) -> Bank:
+    def _bank(self, n_outputs: int) -> LossBank:
         return poisson(self.curvature) if self.family == "poisson" else FAMILIES[self.family](self.delta)
 
     _relief = "Raise `curvature`, which is e to that power, or use a stronger penalty."

@@ -19,7 +19,7 @@ from ..runtime.backends.numpy import run
 from .base import Learner, check_number
 from .layers import finish
 from .precision import precision_of
-from .registers import Head, Move, Registers, attention, moving, select, widen
+from .registers import RegisterHead, RegisterMove, Registers, attention, moving, select, widen
 from .report import Iterate, Report, norm
 
 Floats = npt.NDArray[np.float64]
@@ -58,8 +58,8 @@ class KernelRegression(MultiOutputMixin, RegressorMixin, Learner):
         key[registers["square"], d] = 1.0
         key[registers["data"], d + 1] = LEAD
         biases = np.append(np.zeros(d), [-self.gamma, 1.0]), np.append(np.zeros(d + 1), -LEAD)
-        value, output = moving(registers, [Move({"y": 1.0}, "z")], 1.0)
-        head = Head(query, biases[0], key, biases[1], value, output)
+        value, output = moving(registers, [RegisterMove({"y": 1.0}, "z")], 1.0)
+        head = RegisterHead(query, biases[0], key, biases[1], value, output)
         layers = [widen(registers, sum(given.values())), attention([head]), select(registers, "z")]
         return finish(layers, self.dtype)
 

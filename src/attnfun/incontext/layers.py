@@ -14,7 +14,7 @@ from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
 from .precision import Precision
 from .prompt import REACH
-from .registers import MASK, Head, Move, Registers, Sum, attention, moving, products
+from .registers import MASK, RegisterHead, RegisterMove, Registers, Sum, attention, moving, products
 
 
 def centre(registers: Registers, features: int) -> Attention:
@@ -27,18 +27,18 @@ def centre(registers: Registers, features: int) -> Attention:
     query[registers["sign"], 0] = query[registers["state"], 2] = 1.0
     query[registers["state"], 1] = -1.0
     key[registers["sign"], 0] = key[registers["data"], 1] = key[registers["state"], 2] = MASK
-    value, output = moving(registers, [Move({"x": 1.0}, "x")], -1.0)
+    value, output = moving(registers, [RegisterMove({"x": 1.0}, "x")], -1.0)
     output[features:] = 0.0
-    return attention([Head(query, np.array([0.0, 1.0, 0.0]), key, np.zeros(3), value, output)])
+    return attention([RegisterHead(query, np.array([0.0, 1.0, 0.0]), key, np.zeros(3), value, output)])
 
 
-def gather(registers: Registers, precision: Precision, blocks: list[list[Move]]) -> list[Head]:
+def gather(registers: Registers, precision: Precision, blocks: list[list[RegisterMove]]) -> list[RegisterHead]:
     """Sums over the examples that count, times feature j, into state row j: `mean_i x_ij source_i`.
 
     Each block of state rows has moves of its own; a row of another block asks nothing, and gets zero. State rows that
     count are examples e_j: with a penalty as their value they add it to the sum of feature j.
     """
-    heads: list[Head] = []
+    heads: list[RegisterHead] = []
     for number, moves in enumerate(blocks):
         own = registers.part("e", number, len(blocks))
         heads += products(
@@ -55,7 +55,7 @@ def gather(registers: Registers, precision: Precision, blocks: list[list[Move]])
 
 
 def multiply(
-    registers: Registers, precision: Precision, matrix: Sum, moves: list[Move], largest: float = 1.0
+    registers: Registers, precision: Precision, matrix: Sum, moves: list[RegisterMove], largest: float = 1.0
 ) -> Attention:
     """The product of a matrix with what stands in the state rows: target_j += Σ_k matrix_jk source_k.
 
@@ -65,9 +65,9 @@ def multiply(
     return attention(products(registers, precision, matrix, {"e": 1.0}, "state", scaled, largest=largest))
 
 
-def in_sums(registers: Registers, moves: list[Move]) -> list[Move]:
+def in_sums(registers: Registers, moves: list[RegisterMove]) -> list[RegisterMove]:
     """Means over the state rows become sums."""
-    return [Move(move.source, move.target, move.factor * registers.size("e")) for move in moves]
+    return [RegisterMove(move.source, move.target, move.factor * registers.size("e")) for move in moves]
 
 
 def double(registers: Registers, precision: Precision) -> Attention:
@@ -82,7 +82,7 @@ def double(registers: Registers, precision: Precision) -> Attention:
     1/c make of C w = b, starting from zero; in the limit it is the solution of least norm. The entries of I - P are at
     most 1 in absolute value, those of V at most 2^k/c.
     """
-    moves = [Move({"P": 1.0}, "P"), Move({"V": 1.0}, "V")]
+    moves = [RegisterMove({"P": 1.0}, "P"), RegisterMove({"V": 1.0}, "V")]
     return multiply(registers, precision, {"e": 1.0, "P": -1.0}, moves)
 
 
@@ -99,7 +99,7 @@ def stretch(registers: Registers, precision: Precision) -> Attention:
     for t from LOW to 1, and about GROWTH t = 3.2 t for small t, where `double` has 2 t. P = V C stays true.
     """
     s = 4 / (1 + LOW) ** 2
-    moves = [Move({"P": 1.0}, "P"), Move({"V": 1.0}, "V")]
+    moves = [RegisterMove({"P": 1.0}, "P"), RegisterMove({"V": 1.0}, "V")]
     return multiply(registers, precision, {"e": s * (1 + LOW) - 1, "P": -s}, moves, largest=4.0)
 
 
@@ -135,9 +135,9 @@ def largest_inverse(least: float, c: float) -> float:
     return GROWTH ** stretches(least) * 2.0**DOUBLINGS / c
 
 
-def predict(registers: Registers, precision: Precision, blocks: list[list[Move]]) -> list[Head]:
+def predict(registers: Registers, precision: Precision, blocks: list[list[RegisterMove]]) -> list[RegisterHead]:
     """Sums over features, into data and query rows: target_i += Σ_j x_ij source_j; moves for each block."""
-    heads: list[Head] = []
+    heads: list[RegisterHead] = []
     for number, moves in enumerate(blocks):
         asked = {registers.part("e", number, len(blocks)): 1.0}
         scaled, reach = in_sums(registers, moves), precision.data_reach

@@ -16,7 +16,7 @@ from ..network import Layer, Network
 from .layers import centre, double, finish, gather, multiply, predict
 from .precision import precision_of
 from .prompt import columns
-from .registers import Move, Registers, attention, rewrite, select, widen
+from .registers import RegisterMove, Registers, attention, rewrite, select, widen
 
 REFINEMENTS = 3
 """Uses of the inverse."""
@@ -27,7 +27,7 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
     precision, p, m = precision_of(dtype), n_features + intercept, n_outputs
     registers = registers_for(p, m)
     largest = 2.0 * p  # the trace of G: mean squares are at most 1 in the prompt's units, and so are penalties
-    sums = [Move({"x": 1.0, "penalty": 1.0}, "G"), Move({"y": 1.0}, "b")]
+    sums = [RegisterMove({"x": 1.0, "penalty": 1.0}, "G"), RegisterMove({"y": 1.0}, "b")]
     layers: list[Layer] = [widen(registers, sum(columns(p, m).values()))]
     layers += [centre(registers, n_features)] if intercept else []
     layers += [
@@ -36,7 +36,7 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
     ]
     layers += [double(registers, precision)] * n_steps
     layers += solve(registers, n_steps, largest, dtype)
-    heads = predict(registers, precision, [[Move({"w": 1.0}, "z")]])
+    heads = predict(registers, precision, [[RegisterMove({"w": 1.0}, "z")]])
     return finish([*layers, attention(heads), select(registers, "z", "x", "last", "w")], dtype)
 
 
@@ -54,7 +54,9 @@ def solve(registers: Registers, n_steps: int, largest: float, dtype: str) -> lis
     for use in range(REFINEMENTS):
         residual = {"b": 1.0} | ({f"q{use}": -1.0} if use else {})
         if use:
-            layers.append(multiply(registers, precision, {"G": 1.0}, [Move({"w": 1.0}, f"q{use}")], largest=2.0))
+            layers.append(
+                multiply(registers, precision, {"G": 1.0}, [RegisterMove({"w": 1.0}, f"q{use}")], largest=2.0)
+            )
             layers.append(rewrite(registers, {"last": {"w": 1.0}}))
-        layers.append(multiply(registers, precision, {"V": 1.0}, [Move(residual, "w")], largest=top))
+        layers.append(multiply(registers, precision, {"V": 1.0}, [RegisterMove(residual, "w")], largest=top))
     return layers

@@ -112,7 +112,7 @@ class Lasso(InContextRegressor):
 
     def _report(self, network: Network, prompt: Prompt) -> Report:
         place = sparse.registers_for(prompt.features, len(prompt.units.y))
-        return exact.follow(network, prompt, place, exact.Lasso(exact.Examples(prompt, self.dtype), self._steps))
+        return exact.follow(network, prompt, place, exact.ExactLasso(exact.Examples(prompt, self.dtype), self._steps))
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

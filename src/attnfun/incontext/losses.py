@@ -39,7 +39,7 @@ from ..errors import InputError, ToleranceNotMet
 from ..network import Affine, Attention, FactoredAttention
 from ..targets import Expression
 from ..targets.derivatives import derivative
-from .banks import FAMILIES, Bank, poisson
+from .banks import FAMILIES, LossBank, poisson
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ class Loss:
     """ψ in extended precision, and a bound on the error of that."""
     curvature: float
     """Bounds |∂ψ/∂z| where |z| ≤ reach."""
-    banks: tuple[Bank, ...] = ()
+    banks: tuple[LossBank, ...] = ()
     """Tokens whose averages add up to ψ; with none and without `delta` ψ = z - y."""
     delta: float | None = None
     """Of huber's loss."""
@@ -196,7 +196,7 @@ def _compiled(psi: Expression, tolerance: float, text: str, dtype: str) -> Compi
     )
 
 
-def _banks(net: Compiled) -> tuple[Bank, ...]:
+def _banks(net: Compiled) -> tuple[LossBank, ...]:
     """The heads of a network on one token as tokens (slope by z, slope by y, offset, value), folded exactly."""
     before, heads, bias = Affine.tokenwise(np.eye(2), np.zeros(2)), None, np.zeros(1)
     for layer in net.network.layers:
@@ -217,7 +217,7 @@ def _banks(net: Compiled) -> tuple[Bank, ...]:
         values = (memory @ value + _exact(heads.value_bias[number])) @ _exact(heads.output[number])  # (T, 1)
         values = values + _exact(bias if number == 0 else np.zeros(1))
         slopes, offsets = scores[:2].T.astype(np.float64), scores[2].astype(np.float64)
-        made.append(Bank(slopes, offsets, values.astype(np.float64), odd=False, curvature=inf))
+        made.append(LossBank(slopes, offsets, values.astype(np.float64), odd=False, curvature=inf))
     return tuple(made)
 
 

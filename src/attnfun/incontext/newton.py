@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from ..network import Network
 from . import convex, exact
-from .banks import Bank
+from .banks import LossBank
 from .base import InContextLearner
 from .prompt import Prompt
 from .report import Report
@@ -16,7 +16,7 @@ class NewtonLearner(InContextLearner):
     """The loss is known by its bank: `ψ` and `ψ'` of the linear model's values."""
 
     @abstractmethod
-    def _bank(self, n_outputs: int) -> Bank:
+    def _bank(self, n_outputs: int) -> LossBank:
         """Derivatives of the loss."""
 
     @property

@@ -66,7 +66,7 @@ class Registers:
 
 
 @dataclass(frozen=True)
-class Move:
+class RegisterMove:
     """Where values come from, to which register they are added, and how many times."""
 
     source: Sum
@@ -75,7 +75,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Head:
+class RegisterHead:
     """One head on rows of F features; see `network.Attention`."""
 
     query: Floats  # (F, k)
@@ -86,7 +86,7 @@ class Head:
     output: Floats  # (v, F)
 
 
-def attention(heads: Iterable[Head], memory: Floats | None = None) -> Attention:
+def attention(heads: Iterable[RegisterHead], memory: Floats | None = None) -> Attention:
     """Self-attention with a residual connection; narrower heads are filled up with zeros."""
     made = list(heads)
     features = len(made[0].query)
@@ -112,7 +112,7 @@ def attention(heads: Iterable[Head], memory: Floats | None = None) -> Attention:
     )
 
 
-def moving(registers: Registers, moves: Iterable[Move], factor: float) -> tuple[Floats, Floats]:
+def moving(registers: Registers, moves: Iterable[RegisterMove], factor: float) -> tuple[Floats, Floats]:
     """Value and output matrices, (F, v) and (v, F), of a head that adds averages to registers."""
     made = list(moves)
     value = np.concatenate([registers.read(move.source) for move in made], axis=1)  # (F, v)
@@ -131,12 +131,12 @@ def products(
     asks: Sum,
     asked: Sum,
     among: str,
-    moves: Iterable[Move],
+    moves: Iterable[RegisterMove],
     *,
     largest: float,
     reach: float | None = None,
     heads: int | None = None,
-) -> list[Head]:
+) -> list[RegisterHead]:
     """Heads that add `mean_k (asks·asked_k) source_k` over the pairs of rows flagged `among`: the bilinear read-out.
 
     `largest` bounds |asks·asked_k|; scores are scaled so that it becomes `reach`.
@@ -151,7 +151,7 @@ def products(
     for h, weight in nodes:
         value, output = moving(registers, made, weight / (2 * h * eta))
         out.append(
-            Head(
+            RegisterHead(
                 query=np.concatenate([registers.read(asks) * (h * eta), blank], axis=1),  # (F, w + 1)
                 query_bias=np.append(np.zeros(size), 1.0),
                 key=np.concatenate([key, flag], axis=1),  # (F, w + 1)

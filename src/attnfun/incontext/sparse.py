@@ -32,7 +32,7 @@ from .convex import closing
 from .layers import centre, gather, inverting, largest_inverse, multiply
 from .precision import precision_of
 from .prompt import columns
-from .registers import Head, Move, Registers, Sum, attention, moving, rewrite, widen
+from .registers import RegisterHead, RegisterMove, Registers, Sum, attention, moving, rewrite, widen
 
 FIRST = -2.0
 """Base-two logarithm of the first μ; mean squares of the features are about 1."""
@@ -53,30 +53,39 @@ def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtyp
     given, registers = columns(p, m, m), registers_for(p, m)
     largest = p + 1.0  # the trace of G, and μ
     sums = [
-        [Move({"x": 1.0}, registers.part("G", k, m)), Move({registers.part("y", k, m): 1.0}, "b")] for k in range(m)
+        [RegisterMove({"x": 1.0}, registers.part("G", k, m)), RegisterMove({registers.part("y", k, m): 1.0}, "b")]
+        for k in range(m)
     ]
     layers: list[Layer] = [widen(registers, sum(given.values()))]
     layers += [centre(registers, n_features)] if intercept else []
     layers += [attention(gather(registers, precision, sums))]
-    image = multiply(registers, precision, {"G": 1.0}, [Move({"w": 1.0}, "q")], largest=2.0)
-    images = multiply(registers, precision, {"G": 1.0}, [Move({"E": 1.0}, "S"), Move({"v": 1.0}, "t")], largest=2.0)
+    image = multiply(registers, precision, {"G": 1.0}, [RegisterMove({"w": 1.0}, "q")], largest=2.0)
+    images = multiply(
+        registers, precision, {"G": 1.0}, [RegisterMove({"E": 1.0}, "S"), RegisterMove({"v": 1.0}, "t")], largest=2.0
+    )
     invert, mus = inverting(registers, precision), weights(n_steps, dtype)
     for mu in mus:
         a: Sum = {"w": mu, "b": 1.0, "q": -1.0}
         start = {"Q": 1 / largest, "E": mu / largest - 1, "e": 1.0}  # 1 on rows that are not active
         top = largest_inverse(mu / largest, largest)
-        residual = Move({"b": 1.0, "t": -1.0}, "r")
+        residual = RegisterMove({"b": 1.0, "t": -1.0}, "r")
         layers += [
             image,
-            gate(registers, a, [Move({"e": 1.0}, "E"), Move({"w": 1.0}, "v")], dtype),
+            gate(registers, a, [RegisterMove({"e": 1.0}, "E"), RegisterMove({"w": 1.0}, "v")], dtype),
             images,
-            gate(registers, a, [Move({"S": 1.0}, "Q"), residual], dtype, beside=Move({"threshold": 1.0}, "r")),
+            gate(
+                registers,
+                a,
+                [RegisterMove({"S": 1.0}, "Q"), residual],
+                dtype,
+                beside=RegisterMove({"threshold": 1.0}, "r"),
+            ),
             rewrite(registers, {"P": start, "V": {"e": 1 / largest}, "last": {"w": 1.0}, "w": {"v": 1.0}}),
             *invert(mu / largest),
-            multiply(registers, precision, {"V": 1.0}, [Move({"r": 1.0}, "w")], largest=top),
+            multiply(registers, precision, {"V": 1.0}, [RegisterMove({"r": 1.0}, "w")], largest=top),
             rewrite(registers, {name: {} for name in ("q", "E", "S", "Q", "v", "t", "r")}),
         ]
-    layers += [image, gate(registers, {"w": mus[-1], "b": 1.0, "q": -1.0}, [Move({"w": 1.0}, "s")], dtype)]
+    layers += [image, gate(registers, {"w": mus[-1], "b": 1.0, "q": -1.0}, [RegisterMove({"w": 1.0}, "s")], dtype)]
     return closing(registers, layers, dtype, "s")
 
 
@@ -87,7 +96,9 @@ def registers_for(p: int, m: int) -> Registers:
     return Registers(**columns(p, m, m), **matrices, **vectors, z=m)
 
 
-def gate(registers: Registers, a: Sum, moves: list[Move], dtype: str, beside: Move | None = None) -> Attention:
+def gate(
+    registers: Registers, a: Sum, moves: list[RegisterMove], dtype: str, beside: RegisterMove | None = None
+) -> Attention:
     """Move registers within state rows where |a| is above the threshold; `beside` is taken off above, added below."""
     sharpness, lead = precision_of(dtype).gate
     count = registers.size("e")
@@ -99,10 +110,10 @@ def gate(registers: Registers, a: Sum, moves: list[Move], dtype: str, beside: Mo
         key[:, :count] = registers.read({"e": 1.0})
         key[:, count] = sharpness * over[:, 0]
         key[registers["null"], count + 1] = 1.0
-        extra = [] if beside is None else [Move(beside.source, beside.target, -side * beside.factor)]
+        extra = [] if beside is None else [RegisterMove(beside.source, beside.target, -side * beside.factor)]
         value, output = moving(registers, [*moves, *extra], 1.0)
         biases = np.append(np.zeros(count), [1.0, lead])
-        heads.append(Head(query, biases, key, np.zeros(count + 2), value, output))
+        heads.append(RegisterHead(query, biases, key, np.zeros(count + 2), value, output))
     memory = np.zeros((1, registers.width))
     memory[0, registers["null"]] = 1.0  # scores `lead`, as a row does with itself
     return attention(heads, memory)

@@ -28,11 +28,11 @@ from .errors import NotCovered, Unreadable
 from .files import Attention, Claim, Domain, Floats, Network, Proof
 from .forms import Form, Unknowns
 from .formula import Step
-from .functions import FUNCTIONS
 from .limits import Limits
 from .models import Model, space
 from .network import Evaluator, Feature, Head, Map
 from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, smaller, up
+from .slopes import gradients, times
 from .structure import Follower, Tokens
 from .symbols import Sum, Symbols
 
@@ -40,8 +40,6 @@ CELLS = 16
 """Pieces of the range of an argument, all but those at its ends of one width."""
 HALVINGS = 24
 """Times that the pieces at its ends are halved."""
-MOST_POWER = 5000
-"""Whole exponents below this one have slopes of their own."""
 MOST_LETTERS = 2**20
 """Of what heads compute, in words."""
 TRIED = 48
@@ -259,14 +257,14 @@ class Unit:
         """
         if apart.is_zero():
             return ZERO
-        best, edge = _times(self.slope(whole), apart), apart
+        best, edge = times(self.slope(whole), apart), apart
         for _ in range(EDGES):
             if best.is_finite() or not whole.low + 2 * edge < whole.high - 2 * edge:
                 break
             ends = Range.of(whole.low, whole.low + edge + apart), Range.of(whole.high - edge - apart, whole.high)
             steps = [up(each.high - each.low) if each.defined else INFINITE for each in map(self.range, ends)]
             inner = self.slope(Range.of(whole.low + edge, whole.high - edge))
-            best = smaller(best, largest([_times(inner, apart), *steps]))
+            best = smaller(best, largest([times(inner, apart), *steps]))
             edge = 4 * edge
         return best
 
@@ -289,13 +287,8 @@ class Unit:
         here, middle = space(1, 1), piece.centre
         radius = larger(up(piece.high - middle), up(middle - piece.low))
         variable = Model(here, here.affine(middle, [radius]), ZERO, piece)
-        ranges = [model.range for model in formula.evaluate(self.steps, range(len(self.steps)), [variable])]
-        slopes = list[Range]()
-        for (kind, args, _), own in zip(self.steps, ranges, strict=True):
-            values = [ranges[k] for k in args]
-            slopes.append(_slope(kind, values, [slopes[k] for k in args], own))
-        value, slope = ranges[self.outputs[0]], slopes[self.outputs[0]]
-        return value, slope.most if value.defined and slope.bounded else INFINITE
+        ((value, (slope,)),) = gradients(self.steps, self.outputs, [variable])
+        return value, slope
 
 
 def _pieces(whole: Range) -> list[Range]:
@@ -309,46 +302,6 @@ def _pieces(whole: Range) -> list[Range]:
     cuts += [whole.high - each for each in reversed(near)]
     ends = [whole.low, *(cut.mid() for cut in cuts), whole.high]
     return [Range(smaller(a, b), larger(a, b)) for a, b in pairwise(ends)]
-
-
-NOWHERE = Range(-INFINITE, INFINITE)
-
-
-def _slope(kind: str, values: list[Range], slopes: list[Range], own: Range) -> Range:
-    """The derivative of an operation, from the values and derivatives of what it works on, and its own values."""
-    match kind, values, slopes:
-        case "number" | "constant", [], []:
-            return Range(ZERO, ZERO)
-        case "variable", [], []:
-            return Range(ONE, ONE)
-        case "+", _, [a, b]:
-            return a + b
-        case "-", _, [a, b]:
-            return a - b
-        case "neg", _, [a]:
-            return -a
-        case "*", [f, g], [a, b]:
-            return a * g + f * b
-        case "/", [_, g], [a, b]:
-            return (a - own * b) / g
-        case "**", [f, g], [a, b] if (
-            b.most.is_zero() and g.low == g.high and g.low.is_integer() and g.most < MOST_POWER
-        ):
-            exponent = round(float(g.low))
-            return f.power(exponent - 1) * g * a if exponent else Range(ZERO, ZERO)
-        case "**", [f, g], [a, b] if f.low > 0:
-            return own * (b * FUNCTIONS["log"].range_(f) + g * a / f)
-        case "abs", _, [a]:
-            return a.join(-a)
-        case "max" | "min", _, [a, b]:
-            return a.join(b)
-        case _, [f], [a] if kind in FUNCTIONS and f.bounded:
-            return Range.point(FUNCTIONS[kind].series(f.ball, 1)[1]) * a
-    return NOWHERE
-
-
-def _times(slope: arb, apart: arb) -> arb:
-    return up(slope * apart) if slope.is_finite() and apart.is_finite() else INFINITE
 
 
 def _around(range_: Range) -> tuple[float, float]:

@@ -71,6 +71,8 @@ class Attention:
     memory: Floats  # (M, e)
     attends_data: bool
     residual: bool
+    keyed: tuple[int, ...] = ()
+    """Features of the query whose products with the key are summed where the key is made, of a second input."""
     stock: int = 0
     """Features of a head of stock attention, if the layer is a part of another one; else they follow from the sizes."""
 
@@ -264,12 +266,34 @@ def _domain(data: Any) -> Domain:
             raise Unreadable("a cloud must have points")
         points, fill = points.reshape(len(points), -1), _number(data, "fill")
         return Domain(points.min(axis=0), points.max(axis=0), _names(data, points.shape[1]), None, points, fill)
+    if kind == "interiors":
+        raise NotCovered("the interiors of cells as a domain")
+    if kind == "two inputs":
+        return _joined(_few(data, "inputs"))
     if kind is not None:
         raise Unreadable(f"a domain must be a box, a region or points, not {str(kind)[:40]!r}")
     low, high = (_numbers(_get(data, name, list, float, int), 2).ravel() for name in ("lo", "hi"))
     if low.shape != high.shape or not low.size or not (low <= high).all():
         raise Unreadable("a box must have as many lower as upper ends, and none above its other end")
     return Domain(low, high, _names(data, len(low)))
+
+
+def _joined(inputs: list[Any]) -> Domain:
+    """The box of all pairs of points of two boxes; coordinates without names are called after their input."""
+    low, high, names = list[Floats](), list[Floats](), list[str]()
+    for each in inputs:
+        if not isinstance(each, list) or [type(part) for part in each] != [str, dict]:
+            raise Unreadable("two inputs must have a name and a box each")
+        name, data = each
+        if data.get("kind") is not None:
+            raise Unreadable("two inputs must be boxes")
+        box, shape = _domain(data), np.shape(data["lo"])
+        low, high = [*low, box.low], [*high, box.high]
+        own = [name + "_".join(map(str, place)) for place in np.ndindex(shape)]
+        names += own if data.get("names") is None else list(box.names)
+    if len(inputs) != 2 or len(set(names)) != len(names):
+        raise Unreadable("there must be two inputs, and their variables must have different names")
+    return Domain(np.concatenate(low), np.concatenate(high), tuple(names))
 
 
 def _numbers(data: Any, dimensions: int) -> Floats:
@@ -366,7 +390,12 @@ def _layer(plain: Any, weights: dict[str, Floats]) -> Layer:
             arrays = {name: _of(weights, name, count) for name, count in dimensions.items()}
             arrays |= {"output_bias": _of(weights, "output_bias", 1), "memory": _of(weights, "memory", 2)}
             flags = _flag(plain, "attends_data"), _flag(plain, "residual")
-            return Attention(**arrays, attends_data=flags[0], residual=flags[1], stock=0)
+            keyed = tuple(_few(plain, "keyed")) if "keyed" in plain else ()
+            if not all(type(each) is int and 0 <= each < arrays["query"].shape[2] for each in keyed):
+                raise Unreadable("the features that keys hold must be some of the query's")
+            if keyed and (flags[0] or len(arrays["query"]) != 1):
+                raise Unreadable("keys of a second input must have one head to themselves")
+            return Attention(**arrays, attends_data=flags[0], residual=flags[1], keyed=keyed, stock=0)
         case "factored-attention":
             return _written_out(plain, weights)
         case kind:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
 
@@ -27,11 +28,21 @@ from .errors import Unreadable
 from .functions import FUNCTIONS
 from .models import Model, space
 from .ranges import INFINITE, ONE, ZERO, Range, precision, up
+from .special import BESSEL, LARGEST_ORDER
 
 Floats = npt.NDArray[np.float64]
 
 Step = tuple[str, tuple[int, ...], Fraction | str | int | None]
 """An operation, the steps it works on, and the number, the name or the variable that it is."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Steps and the numbers of those that are outputs; no file has one."""
+
+    steps: tuple[Step, ...]
+    outputs: tuple[int, ...]
+
 
 LONGEST = 100_000
 DEEPEST = 150
@@ -57,11 +68,14 @@ ARGUMENTS = {
     "relu": 1,
     "clip": 3,
     "hypot": 2,
+    **dict.fromkeys(BESSEL, 2),
 }
 """Functions that are no series of one variable, and how many arguments they take; min and max take more than two, too.
 
-Those in the second line are read as what they stand for.
+Those from `sech` to `hypot` are read as what they stand for.
 """
+OTHER_NAMES = {"ln": "log", "loggamma": "lgamma", "Si": "si", "Ci": "ci", "Ei": "ei"}
+OTHER_NAMES |= {"elliptic_k": "ellipk", "elliptic_e": "ellipe"}
 BINDING = {"or": 0, "and": 1, **dict.fromkeys(COMPARISONS, 3), "+": 4, "-": 4, "*": 5, "/": 5}
 """How tightly operators between two expressions bind."""
 NEGATION, SIGN = 2, 6
@@ -223,7 +237,7 @@ class _Reader:
         raise Unreadable(f"the formula {self.text[:80]!r} has the unknown name {token[:40]!r}")
 
     def call(self, name: str) -> int:
-        name = {"ln": "log"}.get(name, name)
+        name = OTHER_NAMES.get(name, name)
         wanted = ARGUMENTS.get(name, 1)
         if name not in FUNCTIONS and name not in ARGUMENTS:
             raise Unreadable(f"the formula {self.text[:80]!r} has the unknown name {name[:40]!r}")
@@ -232,6 +246,8 @@ class _Reader:
         self._must(")")
         if len(args) < wanted or (len(args) > wanted and name not in ("min", "max")):
             raise Unreadable(f"{name} takes {wanted} arguments, not {len(args)}")
+        if name in BESSEL:
+            return self.add(self._of_order(name, args[0]), (args[1],))
         match name, args:
             case "sech", [a]:
                 return self.add("/", (self.add("number", value=Fraction(1)), self.add("cosh", (a,))))
@@ -248,6 +264,25 @@ class _Reader:
         for arg in args[1:]:
             result = self.add(name, (result, arg))
         return result
+
+    def _of_order(self, name: str, order: int) -> str:
+        """The kind of a step for a function of an order, which must be a number."""
+        number = self._fraction(order)
+        if number is None or abs(number) > LARGEST_ORDER:
+            raise Unreadable(f"the order of {name} must be a number of at most {LARGEST_ORDER}")
+        return f"{name}({number})"
+
+    def _fraction(self, step: int) -> Fraction | None:
+        """What a step is, if it is a number, a quotient of numbers, or one with a sign."""
+        kind, args, value = self.steps[step]
+        match kind, [self._fraction(k) for k in args] if kind in ("neg", "/") else []:
+            case "number", []:
+                return value if isinstance(value, Fraction) else None
+            case "neg", [Fraction() as a]:
+                return -a
+            case "/", [Fraction() as a, Fraction() as b]:
+                return a / b if b else None
+        return None
 
 
 def _tokens(text: str) -> list[str]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, partial
 from math import factorial
 
 import flint
-from flint import arb, arb_series
+from flint import arb, arb_series, fmpq
 
 from .ranges import INFINITE, ONE, ZERO, Range, down, larger, smaller, up
+from .special import BESSEL, SPECIAL, Special, bessel, coefficients, range_of
 
 
 @dataclass(frozen=True)
@@ -169,6 +172,11 @@ def _arsinh_series(x: arb, order: int) -> list[arb]:
     return [x.asinh(), *(slopes[k] / (k + 1) for k in range(order))]
 
 
+def _of_special(function: Special) -> Function:
+    """A special function, enclosed as in `special.py`."""
+    return Function(partial(range_of, function), partial(coefficients, function))
+
+
 FUNCTIONS: dict[str, Function] = {
     "exp": Function(_monotone(arb.exp), _by_flint(arb_series.exp)),
     "expm1": Function(_monotone(arb.expm1), _by_flint(lambda t: t.exp() - 1)),
@@ -194,4 +202,20 @@ FUNCTIONS: dict[str, Function] = {
     "cosh": Function(_hyperbolic_cosine, _by_flint(lambda t: (t.exp() + (-t).exp()) / 2)),
     "tanh": Function(_monotone(arb.tanh), _by_flint(_tanh)),
     "erf": Function(_monotone(arb.erf), _by_flint(arb_series.erf)),
+    **{name: _of_special(function) for name, function in SPECIAL.items()},
 }
+"""Functions of one variable."""
+
+
+def is_function(kind: str) -> bool:
+    """Whether a step of a formula is a function of one variable, such as `sin` or `besselj(1/2)`."""
+    return kind in FUNCTIONS or kind.partition("(")[0] in BESSEL
+
+
+@lru_cache(maxsize=128)
+def function_of(kind: str) -> Function:
+    """The function that such a step applies."""
+    if kind in FUNCTIONS:
+        return FUNCTIONS[kind]
+    name, _, order = kind.removesuffix(")").partition("(")
+    return _of_special(bessel(name, fmpq(*Fraction(order).as_integer_ratio())))

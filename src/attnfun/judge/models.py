@@ -23,7 +23,7 @@ from math import factorial, prod
 
 from flint import arb
 
-from .functions import FUNCTIONS
+from .functions import function_of
 from .ranges import INFINITE, ONE, ZERO, Range, down, larger, size, up
 
 Coefficients = list[arb]
@@ -169,7 +169,7 @@ class Model:
 
     def after(self, name: str) -> Model:
         """An elementary function of this one."""
-        function, order, centre = FUNCTIONS[name], self.space.order, self.polynomial[0]
+        function, order, centre = function_of(name), self.space.order, self.polynomial[0]
         range_ = function.range_(self.range)
         if not (range_.bounded and self.reach.is_finite()):
             return Model.ranging(self.space, range_)

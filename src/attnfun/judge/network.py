@@ -97,8 +97,10 @@ class Map:
 
 
 def _picks(left: Floats) -> bool:
-    """Do matrices (K, N, n) pick tokens, so that each weight of `Σ_k A_k X B_k` is one of B_k, exactly?"""
-    return bool(((left != 0).sum(axis=0) <= 1).all() and np.isin(left, (0.0, 1.0)).all())
+    """Do matrices (K, N, n) pick one token each, so that each weight of `Σ_k A_k X B_k` is one of B_k, exactly?"""
+    used = left != 0
+    single = (used.sum(axis=0) <= 1).all() and (used.sum(axis=2) <= 1).all()
+    return bool(single and np.isin(left, (0.0, 1.0)).all())
 
 
 def _products(left: Floats, right: Floats) -> list[list[arb]]:
@@ -371,7 +373,7 @@ class Seen:
         values = [token.ranges for token in self.tokens]
         ranges = [_average_range(weights, [row[k] for row in values]) for k in range(len(self.spreads))]
         errors = [token.error for token in self.tokens]
-        head = rounding.Head(
+        head = rounding.HeadFacts(
             weights, errors, self.largest_error, self.play.share, self.play.computed, self.keys, self.format
         )
         results = []
@@ -482,7 +484,7 @@ def _quotients(tokens: list[Token], space: Space, ranges: list[Range]) -> list[M
     quotients = []
     for numerator, pivot, range_ in zip(sums[1:], pivots, ranges, strict=True):
         quotient = (numerator / sums[0]).shifted(pivot)
-        close = quotient.rest.is_finite()
+        close = quotient.rest <= up(range_.high - range_.low)  # where scores vary much, a rest may be e^100000
         quotients.append(
             Model(space, quotient.polynomial, quotient.rest, range_) if close else Model.ranging(space, range_)
         )

@@ -114,8 +114,8 @@ def stock_size(layer: Attention) -> int:
     """Features of one head of stock attention that holds the layer's keys and values: a power of four."""
     if layer.stock:
         return layer.stock
-    size = 1
-    while size < max(layer.key.shape[2], layer.value.shape[2]):
+    size, keys = 1, layer.key.shape[2] - max(len(layer.keyed) - 1, 0)
+    while size < max(keys, layer.value.shape[2]):
         size *= 4
     heads, width, out = len(layer.query), layer.query.shape[1], layer.output.shape[2]
     narrow = size > 1 or heads < max(width, out)
@@ -147,7 +147,8 @@ def score(
 ) -> arb:  # fmt: skip
     """A_j: what a score is off, up to a shift common to all tokens [T 10.2].
 
-    `relative` holds |k_j - k̄|, `sizes` |k_j|, `errors` what the key is off, `range_` bounds |q·k_j|.
+    `relative` holds |k_j - k̄|, `sizes` |k_j|, `errors` what the key is off, `range_` bounds |q·k_j|. Features that keys
+    hold the sum of cost what that sum costs [T 10.8].
     """
     carried = products = inexact = features = ZERO
     terms, scaling = 0, scaling_roundings(layer)
@@ -163,6 +164,10 @@ def score(
         terms += 1
         products += q * key
         inexact += ZERO if exact and not scaling else q * key
+    if layer.keyed:
+        held = total([query.whole[k] * (sizes[k] + errors[k]) for k in layer.keyed])
+        sums = _held(up(held), len(layer.keyed), format_)
+        carried, products = carried + sums, products + sums
     off = MARGIN * format_.unit * (max(terms - 1, 0) * products + inexact + scaling * products)
     if not format_.store.is_zero():
         times = 2 if scaling else 1
@@ -173,6 +178,14 @@ def score(
     if not (stored and fits(2 * root * products, format_, stored=False)):
         return INFINITE
     return up(carried + off)
+
+
+def _held(products: arb, terms: int, format_: Format) -> arb:
+    """What a stored sum of so many products is off, their sizes adding up to `products`."""
+    off = MARGIN * terms * format_.unit * products + (terms + 1) * format_.tiny
+    if not format_.store.is_zero():
+        off += MARGIN * (format_.store * (products + off) + format_.lost)
+    return INFINITE if terms * format_.unit > MOST else up(off)
 
 
 def doubt(score_error: arb, largest: arb, keys: int, format_: Format) -> arb:
@@ -264,7 +277,7 @@ STEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class HeadFacts:
     """What the error of a head depends on, apart from its values."""
 
     weights: Weights

@@ -9,7 +9,7 @@ A caller may allow fewer boxes, or stop the judge between two of them: then ther
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, isinf, nextafter
 
@@ -18,17 +18,21 @@ from flint import arb
 
 from . import formula, rounding
 from .circuits import bound_by_circuit
+from .combined import parts_of
 from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Stopped, Unreadable
-from .files import Claim, Floats, Proof
+from .files import Attention, Claim, Domain, Floats, Proof
 from .formats import FORMATS, rounded
 from .limits import Limits
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
-from .planes import Planes
-from .ranges import INFINITE, ZERO, down, larger, largest, precision, size, smaller, up
+from .one_token import alone
+from .planes import Planes, Rectifiers
+from .ranges import INFINITE, ZERO, Range, down, larger, largest, precision, size, smaller, up
+from .slopes import modulus, program_of, reach
 from .structure import bound_by_structure
+from .tails import p_mean
 from .targets import steps_of, target_of
 
 ORDERS = {1: 10, 2: 6, 3: 3}
@@ -110,7 +114,7 @@ class _Judge:
 
     def __init__(self, claim: Claim, limits: Limits, *, rounds_input: bool = True) -> None:
         self.claim, self.domain, self.limits, self.rounds_input = claim, claim.domain, limits, rounds_input
-        self.target, self.network = target_of(claim), Evaluator(claim.network)
+        self.target = target_of(claim)
         self.extent = np.maximum(claim.domain.high - claim.domain.low, np.finfo(np.float64).tiny)
         edge = any(line.startswith(EDGE) for line in claim.declared)
         self.format = FORMATS[claim.network.dtype]
@@ -120,6 +124,11 @@ class _Judge:
         self.condition = None
         if claim.domain.condition is not None:
             self.condition = formula.read_condition(claim.domain.condition, claim.domain.names)
+
+    @cached_property
+    def network(self) -> Evaluator:
+        """The network on boxes."""
+        return Evaluator(self.claim.network)
 
     @cached_property
     def spaces(self) -> tuple[Space, Space]:
@@ -138,9 +147,14 @@ class _Judge:
             return up(worst * root), boxes
         if isinf(norm):
             return self._largest(proof, enough)
-        if proof is None or proof.rule != "boxes":
+        if proof is not None and proof.rule == "parts" and self.claim.target.get("kind") == "restricted":
+            (part,) = parts_of(self.claim)
+            if part.norm != norm:
+                raise NotCovered("a part in another norm than the whole")
+            return _Judge(replace(part, bound=enough), self.limits).bound()
+        if proof is None or proof.rule not in ("boxes", "tails"):
             raise NotCovered(f"an L_p norm by the rule {_rule(proof)!r}")
-        return self._norm(self._leaves(proof))
+        return self._norm(self._leaves(proof), self._with_tail if proof.rule == "tails" else self.on)
 
     def _volume(self) -> arb:
         """The volume of the box around the domain."""
@@ -169,14 +183,18 @@ class _Judge:
         """A bound on the largest error by the rule of a proof, or by boxes; nobody needs it below `enough`."""
         if proof is None:
             return self._searched(proof, enough)
-        if proof.rule == "rectifiers":
-            raise NotCovered("one hidden layer of rectifiers in place of a function")
+        attention = [layer for layer in self.claim.network.layers if isinstance(layer, Attention)]
+        if proof.rule not in ("boxes", "parts") and any(layer.keyed for layer in attention):
+            raise NotCovered(f"a network of two inputs by the rule {proof.rule!r}")
         rules = {
             "boxes": self._covered,
             "structure": self._structured,
             "planes": self._between_planes,
+            "rectifiers": self._between_planes,
             "one feature": self._reduced,
             "circuit": self._stepwise,
+            "parts": self._combined,
+            "one token": self._each_token,
         }
         return rules.get(proof.rule, self._searched)(proof, enough)
 
@@ -185,8 +203,9 @@ class _Judge:
         return bound_by_structure(self.claim, self._hull(), self.limits), 0
 
     def _between_planes(self, proof: Proof, enough: float) -> tuple[arb, int]:
-        """The distance of the target from maxima of planes, on a cover [T 11.6]."""
-        planes = Planes(self.claim.network, self._hull(), self.limits)
+        """The distance of the target from maxima of planes, on a cover [T 11.6, 11.15]."""
+        kind = Rectifiers if proof.rule == "rectifiers" else Planes
+        planes = kind(self.claim.network, self._hull(), self.limits)
 
         def on(leaf: Leaf) -> tuple[arb, Focus]:
             self.limits.box(len(leaf.box.low))
@@ -207,6 +226,16 @@ class _Judge:
         found, boxes = _Judge(inner, self.limits, rounds_input=False)._largest(inner.proof, float(down(enough - apart)))
         return up(found + apart), boxes
 
+    def _each_token(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """Claims about one token each [T 11.8]."""
+        if len(proof.premises) != 1:
+            raise Unreadable("the rule 'one token' must have one premise")
+        before, worst = self.limits.used, ZERO
+        for claim in alone(self.claim, proof.premises[0]):
+            judge = _Judge(claim, self.limits, rounds_input=self.rounds_input)
+            worst = larger(worst, judge._largest(claim.proof, enough)[0])
+        return worst, self.limits.used - before
+
     def _stepwise(self, proof: Proof, enough: float) -> tuple[arb, int]:
         """Heads that compute one function each [T 11.4]; boxes where that does not settle it."""
         before = self.limits.used
@@ -226,6 +255,57 @@ class _Judge:
     def _of_one_head(self, claim: Claim, enough: float) -> arb:
         found, _ = _Judge(claim, self.limits, rounds_input=False)._largest(claim.proof, enough)
         return found if found <= enough else INFINITE
+
+    def _combined(self, proof: Proof, enough: float) -> tuple[arb, int]:
+        """Claims about the parts of a network [T 11.7]; boxes where those do not settle it."""
+        before = self.limits.used
+        try:
+            found = largest(self._outputs(proof, enough))
+            reason = f"a network made of others for which it finds no bound below {float(found):.6g}"
+        except NotCovered as why:
+            found, reason = INFINITE, str(why)
+        if found <= enough:
+            return found, self.limits.used - before
+        if len(self.domain.low) not in SEARCHED:
+            raise NotCovered(reason)
+        return self._searched(proof, enough)
+
+    def _outputs(self, proof: Proof | None, enough: float) -> list[arb]:
+        """Bounds on the errors of all outputs; nobody needs them below `enough`."""
+        if proof is None or proof.rule != "parts":
+            return [self._largest(proof, enough)[0]] * self.claim.outputs
+        parts = parts_of(self.claim)
+        if self.claim.target.get("kind") == "composed":
+            return self._through(parts[0], parts[1], enough)
+        inner = [(_Judge(part, self.limits, rounds_input=self.rounds_input), part) for part in parts]
+        return [off for judge, part in inner for off in judge._outputs(part.proof, min(enough, part.bound))]
+
+    def _through(self, outer: Claim, inner: Claim, enough: float) -> list[arb]:
+        """One network of the values of another, which are what it reads: nothing is rounded there."""
+        first = _Judge(inner, self.limits, rounds_input=self.rounds_input)
+        last = _Judge(outer, self.limits, rounds_input=False)
+        off = first._outputs(inner.proof, inner.bound)
+        region = first.reached(outer.domain, off)
+        apart = modulus(program_of(outer), region, off, self.limits)
+        own = last._outputs(outer.proof, float(down(enough - largest(apart))))
+        return [up(a + b) for a, b in zip(own, apart, strict=True)]
+
+    def reached(self, domain: Domain, off: list[arb]) -> Box:
+        """A box around all values of the target, widened by `off`; NotCovered if it does not lie in a domain."""
+        ends = list(zip(domain.low.tolist(), domain.high.tolist(), off, strict=True))
+        room = [Range(up(arb(low) + d), down(arb(high) - d)) for low, high, d in ends]
+
+        def values(box: Box) -> list[Range] | None:
+            variables = box.variables(self.spaces[1])
+            return None if self._outside(box, variables) else [f.range for f in self.target(variables)]
+
+        found = reach(values, self._roots(), room, self.limits)
+        plain = domain.condition is None and domain.points is None
+        if not plain or not all(a.low >= b.low and a.high <= b.high for a, b in zip(found, room, strict=True)):
+            raise NotCovered("a composition whose inner values may lie outside of the outer domain")
+        low = [np.nextafter(float(down(f.low - d)), -inf) for f, d in zip(found, off, strict=True)]
+        high = [np.nextafter(float(up(f.high + d)), inf) for f, d in zip(found, off, strict=True)]
+        return Box(np.maximum(low, domain.low), np.minimum(high, domain.high))
 
     def _hull(self) -> Box:
         """A box that holds the domain."""
@@ -265,10 +345,10 @@ class _Judge:
                 break
         return worst, count
 
-    def _norm(self, every: Iterator[Leaf]) -> tuple[arb, int]:
+    def _norm(self, every: Iterator[Leaf], on: Bound) -> tuple[arb, int]:
         """`(Σ b_i^p |box_i|)^{1/p}`; while that is too large, leaves that contribute more than others are cut."""
         p = arb(self.claim.norm)
-        shares = [self._share(leaf, p) for leaf in every]
+        shares = [self._share(leaf, p, on) for leaf in every]
         count, enough = len(shares), self.claim.bound
         most = count + MOST_FINER
         for _ in range(REFINED):
@@ -282,18 +362,29 @@ class _Judge:
                 if halves is None:
                     finer.append((share, leaf))
                 else:
-                    finer += [self._share(Leaf(half, True, leaf.focus), p) for half in halves]
+                    finer += [self._share(Leaf(half, True, leaf.focus), p, on) for half in halves]
                     count += 2
             shares = finer
         return up(total([share for share, _ in shares]) ** (1 / p)), count
 
-    def _share(self, leaf: Leaf, p: arb) -> tuple[arb, Leaf]:
+    def _share(self, leaf: Leaf, p: arb, on: Bound) -> tuple[arb, Leaf]:
         """`b^p |box|`, and the leaf with what is in play on it."""
-        bound, focus = self.on(leaf)
+        bound, focus = on(leaf)
         sides = zip(leaf.box.low.tolist(), leaf.box.high.tolist(), strict=True)
         volume = up(prod_of(arb(high) - arb(low) for low, high in sides))
         share = ZERO if volume.is_zero() or bound.is_zero() else up(bound**p * volume)
         return share, Leaf(leaf.box, leaf.series, focus)
+
+    def _with_tail(self, leaf: Leaf) -> tuple[arb, Focus]:
+        """The same as `on`; where the target is not bounded, its p-mean and the network's largest value [T 11.14]."""
+        bound, focus = self.on(leaf)
+        if bound.is_finite():
+            return bound, focus
+        mean, defined = p_mean(*program_of(self.claim), leaf.box, self.claim.norm)
+        variables = leaf.box.variables(self.spaces[0])
+        outputs, _ = self.network(self._inputs(variables, moves=self.rounds_input), leaf.focus)
+        largest_value = largest([up(output.most + output.error) for output in outputs])
+        return up(mean + largest_value) if defined or not self.must_be_defined else INFINITE, focus
 
     def on(self, leaf: Leaf) -> tuple[arb, Focus]:
         """A bound on the error on a box, and what is in play there; where no point of the domain is, there is no error.
@@ -320,9 +411,7 @@ class _Judge:
 
         Without `reach` the network reads x' where the target has x. With it, x' lies in that box, and so do all points.
         """
-        moves = reach is None and self.rounds_input
-        read = self.format.tiny if self.rounds_input else ZERO
-        inputs = [Feature(x, read + (rounding.moved(x.range.most, self.format) if moves else ZERO)) for x in variables]
+        inputs = self._inputs(variables, moves=reach is None and self.rounds_input)
         outputs, narrowed = self.network(inputs, focus)
         worst = ZERO
         for value, output in zip(self.target(variables), outputs, strict=True):
@@ -332,6 +421,11 @@ class _Judge:
             change = ZERO if reach is None else self._change(value, reach)
             worst = larger(worst, up(difference.range.most + output.error + change))
         return worst, narrowed
+
+    def _inputs(self, variables: list[Model], *, moves: bool) -> list[Feature]:
+        """What the network reads; rounding may move it."""
+        read = self.format.tiny if self.rounds_input else ZERO
+        return [Feature(x, read + (rounding.moved(x.range.most, self.format) if moves else ZERO)) for x in variables]
 
     def _reached(self, box: Box) -> Box:
         """A box with all that its points are rounded to; numbers that are not normal may be flushed."""

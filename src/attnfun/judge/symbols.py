@@ -21,7 +21,7 @@ from flint import arb, fmpq
 
 from .errors import NotCovered
 from .formula import Step
-from .functions import FUNCTIONS
+from .functions import function_of, is_function
 from .models import total
 from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, size, smaller, up
 
@@ -211,12 +211,12 @@ class Symbols:
         return self._function(name, f, known)
 
     def _function(self, name: str, f: Sum, known: Range | None = None) -> Sum:
-        number, apart = self._atom(name, f, lambda: FUNCTIONS[name].range_(known or self.range(f)))
+        number, apart = self._atom(name, f, lambda: function_of(name).range_(known or self.range(f)))
         off = ZERO
         if not apart.is_zero():
             around = self.range(self.atoms[number].inner)
             reach = Range.of(around.low - apart, around.high + apart)
-            off = up(size(FUNCTIONS[name].series(reach.ball, 1)[1]) * apart)
+            off = up(size(function_of(name).series(reach.ball, 1)[1]) * apart)
         return Sum({((number, Fraction(1)),): ONE}, off)
 
     def _exponential(self, f: Sum) -> Sum:
@@ -237,7 +237,7 @@ class Symbols:
                 factor, product = factor * sign, _product(product, base)
             else:
                 inner = Sum({monomial: ONE})
-                number, _ = self._atom("exp", inner, lambda inner=inner: FUNCTIONS["exp"].range_(self.range(inner)))
+                number, _ = self._atom("exp", inner, lambda inner=inner: function_of("exp").range_(self.range(inner)))
                 product = _product(product, ((number, exponent),))
         beyond = ZERO if off.is_zero() else up(size(factor) * self.size(product) * off.expm1())
         return Sum({product: factor}, beyond)
@@ -269,7 +269,7 @@ class Symbols:
             else:
                 single = Sum({((number, Fraction(1)),): ONE})
                 inside = self.atoms[number].range
-                place, _ = self._atom("log", single, lambda inside=inside: FUNCTIONS["log"].range_(inside.absolute()))
+                place, _ = self._atom("log", single, lambda inside=inside: function_of("log").range_(inside.absolute()))
                 log = Sum({((place, Fraction(1)),): ONE})
             result = self.weighted([ONE, _ball(exponent)], [result, log])
         if not apart.is_zero():
@@ -382,7 +382,7 @@ class Symbols:
                 rise = self.weighted([sign, -sign], [g, f])
                 apart = None if known[0] is None or known[1] is None else (known[1] - known[0]) * Range.point(sign)
                 return self.weighted([ONE, sign], [f, self.rectified(rise, apart)])
-            case _, [f] if kind in FUNCTIONS:
+            case _, [f] if is_function(kind):
                 return self.applied(kind, f, known[0])
         raise NotCovered(f"the operation {kind!r} in a circuit")
 
@@ -405,7 +405,7 @@ def _power(number: arb, exponent: Fraction) -> arb:
 
 def _value(name: str, number: arb) -> arb:
     """A function of a number."""
-    return FUNCTIONS[name].series(number, 0)[0]
+    return function_of(name).series(number, 0)[0]
 
 
 def _product(m: Monomial, n: Monomial) -> Monomial:

@@ -41,6 +41,7 @@ def folded(network: Network) -> Network:
         output=layer.output @ out,  # (H, v, o)
         output_bias=end,
         residual=False,
+        keyed=(),
     )
     return replace(network, layers=(rounded(one, network.dtype),))
 

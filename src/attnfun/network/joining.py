@@ -143,6 +143,7 @@ def _(layer: Attention, count: int) -> list[Layer]:
         output=_wider(layer.output, 0, more) if layer.residual else _behind(layer.output, width + count),
         output_bias=np.pad(layer.output_bias, (0, more) if layer.residual else (width + count, 0)),
         residual=True,
+        keyed=(),
     )
     if layer.residual:
         return [wide]

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..errors import InputError
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 MOST_DENSE = 2**20
 """Memory tokens of factored attention that are written out as keys, where keys are wanted."""
@@ -148,6 +149,10 @@ class Attention(_Heads):
 
     Keys are the memory tokens alone (cross-attention), or the data tokens and then the memory tokens
     (`attends_data`, self-attention). Memory tokens ask nothing: their own outputs would be thrown away.
+
+    **Two inputs.** Where the second of two inputs makes the keys, `keyed` names the features f of q that are made of it
+    alone. The key of memory token j then holds the sum `Σ_f q_f k_jf` over these features as one number, which the
+    query meets with a one: in real arithmetic the scores are the same. `two_inputs.py` writes such a network out.
     """
 
     kind: ClassVar[str] = "attention"
@@ -162,9 +167,11 @@ class Attention(_Heads):
     memory: Floats  # (M, e)
     attends_data: bool = False
     residual: bool = False
+    keyed: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         _freeze(self)
+        object.__setattr__(self, "keyed", tuple(int(feature) for feature in self.keyed))
         shapes = {field.name: getattr(self, field.name).shape for field in fields(self)[:9]}
         heads, width, size = self.query.shape
         features, values = self.value.shape[1:]
@@ -184,6 +191,10 @@ class Attention(_Heads):
             _check(features == width, "data and memory tokens must have one width", (width, features))
         else:
             _check(len(self.memory) > 0, "cross-attention needs memory tokens", 0)
+        if self.keyed:
+            known = list(self.keyed) == sorted(set(self.keyed)) and self.keyed[0] >= 0 and self.keyed[-1] < size
+            _check(known, f"features that keys hold must be some of {size}, in order", self.keyed)
+            _check(heads == 1 and not self.attends_data, "keys of a second input have one head to themselves", heads)
         if self.residual:
             _check(self.width_out == width, "a residual connection needs equal widths", (width, self.width_out))
 
@@ -202,6 +213,7 @@ class Attention(_Heads):
         output_bias: Floats | None = None,
         attends_data: bool = False,
         residual: bool = False,
+        keyed: tuple[int, ...] = (),
     ) -> Attention:
         """A layer in which biases that are not named are zero, and the memory is empty if there is none."""
         (heads, _, size), (_, features, values) = query.shape, value.shape
@@ -217,6 +229,7 @@ class Attention(_Heads):
             np.zeros((0, features)) if memory is None else memory,
             attends_data,
             residual,
+            keyed,
         )
 
     @property
@@ -329,7 +342,7 @@ class Softmax:
         return 0
 
 
-def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
+def selects(weight: Floats, bias: Floats) -> Flags:
     """Columns of a matrix (d, m) that merely pick one feature, up to sign: exact in any arithmetic."""
     return ((weight != 0).sum(axis=0) <= 1) & np.isin(weight, (0.0, 1.0, -1.0)).all(axis=0) & (bias == 0)
 
@@ -337,7 +350,7 @@ def selects(weight: Floats, bias: Floats) -> npt.NDArray[np.bool_]:
 Layer = Affine | Attention | FactoredAttention | Softmax
 
 
-def tokens_read(after: Layer | None, length: int) -> npt.NDArray[np.bool_]:
+def tokens_read(after: Layer | None, length: int) -> Flags:
     """Which of `length` tokens a layer reads; all if it is none, or treats every token alike."""
     if isinstance(after, Affine) and after.left is not None and after.left.shape[2] == length:
         return (after.left != 0).any(axis=(0, 1))

@@ -82,6 +82,11 @@ class Network:
         return len(others) <= 1 and all(isinstance(layer, Attention) and not layer.attends_data for layer in others)
 
     @property
+    def keyed(self) -> bool:
+        """Does a second input make the keys of a layer?"""
+        return any(layer.keyed for layer in self.attention)
+
+    @property
     def heads(self) -> int:
         """Heads over all layers."""
         return sum(layer.heads for layer in self.layers if isinstance(layer, Attention | FactoredAttention))

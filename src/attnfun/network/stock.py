@@ -22,8 +22,8 @@ def stock_size(layer: Attention) -> int:
     depends on nothing but the heads, so a layer scales no less exactly where it carries further features. (Heads of one
     feature become heads of 16 where few of them would have to hold many features.)
     """
-    size = 1
-    while size < max(layer.key.shape[2], layer.value.shape[2]):
+    size, keys = 1, layer.key.shape[2] - max(len(layer.keyed) - 1, 0)  # those that keys hold are one number there
+    while size < max(keys, layer.value.shape[2]):
         size *= 4
     narrow = size > 1 or FEW * layer.heads < max(layer.width_in, layer.width_out)
     return EXACT if narrow and size <= EXACT and layer.heads * EXACT <= MOST_FEATURES else size

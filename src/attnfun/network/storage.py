@@ -165,7 +165,7 @@ def pack(network: Network) -> tuple[Tensors, dict[str, Any]]:
             if isinstance(value, np.ndarray):
                 tensors[f"layers.{number}.{field.name}"] = value.astype(held_in(network.dtype), copy=False)
             else:
-                plain[field.name] = value
+                plain[field.name] = list(value) if isinstance(value, tuple) else value
         layers.append(plain)
     return tensors, {"layers": layers, "length": network.length, "dtype": network.dtype}
 

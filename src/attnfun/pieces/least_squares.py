@@ -32,7 +32,7 @@ STAGNANT = 1e-15
 """Relative gains below this are rounding."""
 
 
-class Place(Protocol):
+class LeastSquaresPoint(Protocol):
     """A residual and its derivatives at one point."""
 
     residual: Floats  # (m,)
@@ -43,7 +43,9 @@ class Place(Protocol):
 
 
 @np.errstate(over="ignore", invalid="ignore")  # a step that overflows is no improvement
-def least_squares(at: Callable[[Floats], Place], start: Floats, evaluations: int, deadline: Deadline = NEVER) -> Floats:
+def least_squares(
+    at: Callable[[Floats], LeastSquaresPoint], start: Floats, evaluations: int, deadline: Deadline = NEVER
+) -> Floats:
     """The best point (n,) met from `start` with so many evaluations of the residual; each O(m n²)."""
     point, place = start, at(start)
     size, damping, worse = float(np.linalg.norm(place.residual)), FIRST_DAMPING, 2.0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS, round_to
 from ..resources.deadline import NEVER, Deadline
-from .polish import Fit, Task, lawson
+from .polish import TokenFit, TokenTask, lawson
 from .potentials import Mesh
 from .rounding import levelled
 from .singularities import Line
@@ -158,21 +158,21 @@ class Search:
         last = self.tiny(most)[-1]
         return last.tokens.size if last.error <= self.aim else max(2, int(SHARE * self.unpolished(most).tokens.size))
 
-    def _tiny(self, most: int) -> list[Fit]:
+    def _tiny(self, most: int) -> list[TokenFit]:
         """The smallest sizes, until one of them reaches the aim: some functions are heads of two tokens."""
-        tried = list[Fit]()
+        tried = list[TokenFit]()
         for size in TINY[:most]:
             tried.append(self.polished(size))
             if tried[-1].error <= self.aim or self.deadline.over:
                 break
         return tried
 
-    def preference(self, fit: Fit) -> tuple[bool, float]:
+    def preference(self, fit: TokenFit) -> tuple[bool, float]:
         """Fits that reach the aim come first, by their size; then the others, by their error."""
         reached = fit.error <= self.aim
         return not reached, fit.tokens.size if reached else fit.error
 
-    def next_size(self, tried: list[Fit], most: int) -> int:
+    def next_size(self, tried: list[TokenFit], most: int) -> int:
         """A size between the largest that fails and the smallest that does; beyond `most` if there is nothing to try.
 
         The error is expected to fall by a digit for every `PER_DIGIT` more tokens.
@@ -188,14 +188,14 @@ class Search:
             return most + 1
         return min((size + last.tokens.size) // 2, int(np.ceil(max(grown, SHRINK * size))))
 
-    def stalled(self, tried: list[Fit]) -> bool:
+    def stalled(self, tried: list[TokenFit]) -> bool:
         """Do errors no longer fall?"""
         best = min(fit.error for fit in tried)
         return best < min(CONVERGING * np.abs(self.values).max(), *(fit.error for fit in tried[-PATIENCE:]))
 
-    def _unpolished(self, most: int) -> Fit:
+    def _unpolished(self, most: int) -> TokenFit:
         """The smallest bank whose potential needs no polish, or the best one if errors stop falling."""
-        tried, size = list[Fit](), min(SMALLEST, most)
+        tried, size = list[TokenFit](), min(SMALLEST, most)
         while size <= most:
             shapes = [shape for shape in UNPOLISHED if size > 2 * shape[1]] or [UNPOLISHED[-1]]
             tried.append(min((self.start(size, shape) for shape in shapes), key=lambda fit: fit.error))
@@ -204,7 +204,7 @@ class Search:
             size = int(np.ceil(GROWTH * size))
         return min(tried, key=self.preference)
 
-    def start(self, size: int, shape: tuple[float, int]) -> Fit:
+    def start(self, size: int, shape: tuple[float, int]) -> TokenFit:
         """The potential's own tokens."""
         tokens = self.mesh.tokens(size, *shape)
         return self.task(tokens).fit(tokens)
@@ -214,31 +214,31 @@ class Search:
         fit = min(self.polished(size), self.start(size, UNPOLISHED[0]), key=lambda fit: fit.error)
         return self.axis(fit), fit.error
 
-    def axis(self, fit: Fit) -> Axis:
+    def axis(self, fit: TokenFit) -> Axis:
         """The result of a fit."""
         samples = np.clip(fit.task.samples[:, 0] + self.origin, self.mesh.low, self.mesh.high)
         return Axis(self.mesh, fit.tokens, self.origin, fit.task.ridge, samples, fit.task.emphasis)
 
-    def polished(self, size: int) -> Fit:
+    def polished(self, size: int) -> TokenFit:
         """The best bank of one size: a burst of polishing from each start, then more for the best."""
         starts = FEW_STARTS if size < FEW else [shape for shape in STARTS if size > 2 * shape[1] + 1]
-        found = list[Fit]()
+        found = list[TokenFit]()
         for shape in starts[: self.care.starts]:
             found.append(self.explored(size, shape))
             if self.deadline.over:
                 break
         return self.improved(min(found, key=lambda fit: fit.error))
 
-    def explored(self, size: int, shape: tuple[float, int]) -> Fit:
+    def explored(self, size: int, shape: tuple[float, int]) -> TokenFit:
         """One burst of polishing from the potential's own tokens."""
         start = self.start(size, shape)
         return start.task.polished(start.tokens, self.care.steps, self.deadline) if self.worth(start) else start
 
-    def worth(self, fit: Fit) -> bool:
+    def worth(self, fit: TokenFit) -> bool:
         """Is polishing needed, possible and affordable?"""
         return fit.error > self.aim and 1 < fit.tokens.size <= LARGEST and not self.deadline.over
 
-    def improved(self, fit: Fit) -> Fit:
+    def improved(self, fit: TokenFit) -> TokenFit:
         """More bursts, then emphasis on the worst samples if that may be enough."""
         task, steps = self.task(fit.tokens), self.care.steps
         for _ in range(self.care.bursts):
@@ -256,13 +256,13 @@ class Search:
             fit = min(fit, moved, key=lambda fit: fit.error)
         return fit
 
-    def task(self, tokens: Tokens) -> Task:
+    def task(self, tokens: Tokens) -> TokenTask:
         """Samples and checks, enough for so many tokens."""
         points, values = self.sampled(POINTS * tokens.size)
         points = (points - self.origin)[:, None]
         values = values @ self.essence(values)
         level = np.array([self.mesh.level - self.origin])
-        return Task(points[::2], values[::2], points[1::2], values[1::2], self.ridge(tokens), self.format, level)
+        return TokenTask(points[::2], values[::2], points[1::2], values[1::2], self.ridge(tokens), self.format, level)
 
     def sampled(self, count: int) -> tuple[Floats, Floats]:
         """At least so many nested points (S,) and values there (S, C); no point is sampled twice."""
@@ -283,6 +283,6 @@ class Search:
         return mixtures[kept].T if kept.any() else mixtures[:1].T
 
     def ridge(self, tokens: Tokens) -> float:
-        """The penalty on values: what the deployed arithmetic asks for, or what costs nothing."""
+        """The penalty on values: what the deployed arithmetic needs, or what costs nothing."""
         logit = float(np.abs(tokens.offsets).max() + 1)
         return max(NOISE * self.format.grain * logit / np.sqrt(tokens.size), self.least_ridge)

@@ -30,7 +30,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import norm_up, sum_error
-from ..domains import Points
 from ..domains.box import Box
 from ..resources.deadline import NEVER, Deadline
 from ..targets import Target
@@ -64,7 +63,8 @@ class Net:
     @classmethod
     def of(cls, domain: Box, radius: float, deadline: Deadline = NEVER) -> Net:
         """A net for this radius, or TimeLimitReached."""
-        return _sweep(domain, radius, deadline) if isinstance(domain, Points) else _lattice(domain, radius, deadline)
+        cloud = domain.cloud
+        return _lattice(domain, radius, deadline) if cloud is None else _sweep(cloud, domain.fill, radius, deadline)
 
     def beta(self, radius: float) -> float:
         """The sharpness at which the root of the mean square distance is at most STRETCH times `radius`."""
@@ -100,20 +100,20 @@ def sampled_slope(target: Target) -> float:
     return float((change / np.where(distance > 0, distance, np.inf)).max())
 
 
-def _sweep(domain: Points, radius: float, deadline: Deadline) -> Net:
-    """O(S log S) for well spread clouds; one query a centre."""
-    points, tree = domain.points, domain.tree
+def _sweep(points: Floats, fill: float, radius: float, deadline: Deadline) -> Net:
+    """Points (S, D) and all within `fill` of them; O(S log S) for well spread clouds, one query a centre."""
+    from scipy.spatial import KDTree
+
+    tree = KDTree(points)
     covered, chosen = np.zeros(len(points), dtype=bool), []
     for place in range(len(points)):
         if not covered[place]:
             deadline.check("covering the points")
             chosen.append(place)
             covered[tree.query_ball_point(points[place], radius)] = True
-    from scipy.spatial import KDTree
-
     centres = points[chosen]
     distance, _ = KDTree(centres).query(points)
-    return Net(centres, centres, float(np.max(distance)) + domain.fill, 0.0, len(centres))
+    return Net(centres, centres, float(np.max(distance)) + fill, 0.0, len(centres))
 
 
 def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:

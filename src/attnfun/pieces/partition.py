@@ -8,6 +8,11 @@ is a power diagram of its slopes.
 off by at most `(N-1) e^{-βδ}/(1 + (N-1) e^{-βδ})`, with equality if all others tie. *Proof.* `1/w_i` is
 `1 + Σ_{j≠i} e^{-β(s_i - s_j)}`. ∎
 
+*Heads.* A head with constant keys has affine scores: `head` builds the one that has a value for each cell, `of` reads
+cells, values and boundaries off a head. Across the boundary of cells i and j their scores part at the rate
+`|a_i - a_j|`, so the weight of the one among both falls from 1 - s to s over a distance of
+`2 log((1-s)/s) / |a_i - a_j|`.
+
 *Geometry.* The points above the scores, `z >= s_j(x)` for all j, x in the box, form one convex polytope in D + 1
 dimensions. The facet on plane j, seen from above, is cell j: its corners are the cell's, cells whose facets share an
 edge are neighbours, and a plane without a facet leads nowhere.
@@ -39,6 +44,16 @@ SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class Boundary:
+    """The wall between two cells."""
+
+    cells: tuple[int, int]
+    corners: Floats  # (V, D)
+    width: float
+    """The distance over which the weight of one cell among both falls from 1 - share to share."""
+
+
+@dataclass(frozen=True, eq=False)
 class Partition:
     """Cells of a box on which `slopes[j]·x + offsets[j]` is the largest.
 
@@ -50,6 +65,53 @@ class Partition:
     slopes: Floats  # (N, D)
     offsets: Floats  # (N,)
     domain: Box
+    values: Floats | None = None  # (N, m), what a head returns on each cell
+
+    @staticmethod
+    def of(
+        head: Any,
+        domain: object = None,
+        *,
+        keys: npt.ArrayLike | None = None,
+        values: npt.ArrayLike | None = None,
+        number: int = 0,
+        before: Any = None,
+    ) -> Partition:
+        """The partition of one head: cells, values, boundaries and scores as its softmax sees them (`beta=1`).
+
+        `head` is a compiled network with one attention layer, or an `nn.MultiheadAttention` with its `keys` (T, kdim)
+        and, where they are others, `values` (T, vdim); `number` counts its heads. The domain holds its queries, or the
+        points of which the map `before`, an `nn.Linear` or a pair (weight (D, E), bias (E,)), makes queries. Values are
+        what the head adds to the output; those of a compiled network with one head are its outputs.
+
+        >>> import attnfun as af
+        >>> net = af.compile("where(x > 0.3, 1, 0)", {"x": (-1, 1)}, eps=0.3, norm=1, construction="cross")
+        >>> cells = af.types.Partition.of(net)
+        >>> len(cells) == net.network.tokens, cells.values.min().round(), cells.values.max().round()
+        (True, np.float64(0.0), np.float64(1.0))
+        """
+        from ..partition_heads import partition_of
+
+        return partition_of(head, domain, keys, values, number, before)
+
+    def head(
+        self,
+        values: npt.ArrayLike,
+        eps: float,
+        *,
+        gap: float | None = None,
+        norm: str | float = "inf",
+        dtype: str = "float64",
+        time_limit: float = 60.0,
+    ) -> Any:
+        """The head that assigns values (N,) or (N, m) to the cells, as a compiled network with its certificate.
+
+        In the sup norm it is within `eps` of the value of the cell wherever that cell's score is ahead of all others by
+        `gap`; in L_p, `norm=p`, its distance from the values of the cells over the whole domain is at most `eps`.
+        """
+        from ..partition_heads import head_of
+
+        return head_of(self, values, eps, gap, norm, dtype, time_limit)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -90,8 +152,7 @@ class Partition:
     @cached_property
     def corners(self) -> tuple[Floats, ...]:
         """The corners of each cell, (corners, D) a cell, none for an empty one."""
-        vertices, planes = self._envelope
-        rows = self.domain.lo.ravel() + vertices * (self.domain.hi - self.domain.lo).ravel()
+        rows, planes = self._in_domain, self._envelope[1]
         touched: list[list[int]] = [[] for _ in range(len(self))]
         for vertex, touching in enumerate(planes):
             for cell in touching:
@@ -118,6 +179,11 @@ class Partition:
     @cached_property
     def neighbours(self) -> list[tuple[int, int]]:
         """Pairs of cells that share a wall (not merely a corner or an edge of it)."""
+        return list(self._walls)
+
+    @cached_property
+    def _walls(self) -> dict[tuple[int, int], list[int]]:
+        """Pairs of neighbours, and the corners of the wall between them."""
         vertices, planes = self._envelope
         shared: dict[tuple[int, int], list[int]] = {}
         for vertex, touching in enumerate(planes):
@@ -125,7 +191,29 @@ class Partition:
             for place, first in enumerate(cells):
                 for second in cells[place + 1 :]:
                     shared.setdefault((first, second), []).append(vertex)
-        return sorted(pair for pair, wall in shared.items() if _dimension(vertices[wall]) == self.domain.size - 1)
+        size = self.domain.size
+        return {pair: wall for pair, wall in sorted(shared.items()) if _dimension(vertices[wall]) == size - 1}
+
+    @property
+    def _in_domain(self) -> Floats:
+        """The corners of the polytope in the domain, (V, D)."""
+        return self.domain.lo.ravel() + self._envelope[0] * (self.domain.hi - self.domain.lo).ravel()
+
+    def boundaries(self, beta: float = 1.0, share: float = 0.01) -> list[Boundary]:
+        """The walls between neighbours, and how soft they are under scores that `beta` multiplies.
+
+        >>> partition([[0.0], [1.0]], domain=(-1, 3)).boundaries(beta=10.0)[0].width.__round__(3)
+        0.919
+        """
+        beta, share = real_number("beta", beta, above=0.0), real_number("share", share, above=0.0)
+        if not share < 0.5:
+            raise InputError("share must lie between 0 and 1/2", got=share)
+        rows, found = self._in_domain, list[Boundary]()
+        for (first, second), wall in self._walls.items():
+            steep = float(np.linalg.norm(self.slopes[first] - self.slopes[second]))
+            width = 2 * float(np.log((1 - share) / share)) / (beta * steep) if steep else np.inf
+            found.append(Boundary((first, second), rows[wall], width))
+        return found
 
     @cached_property
     def _envelope(self) -> tuple[Floats, list[set[int]]]:

@@ -31,20 +31,20 @@ SMALLEST_WEIGHT = 0.05
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class TokenFit:
     """Tokens, their values, and their errors."""
 
     tokens: Tokens
     values: Floats  # (N, C)
     at_samples: Floats  # (S,), the largest error over the functions
-    task: Task
+    task: TokenTask
     """What it solves."""
     error: float
     """The largest error at samples and checks, and about as much as rounding may add."""
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TokenTask:
     """C functions known at samples and at checks, to be followed by one bank of tokens."""
 
     samples: Floats  # (S, r)
@@ -57,7 +57,7 @@ class Task:
     level: Floats  # (r,), where slopes are zero on average
     emphasis: Floats = field(default_factory=lambda: np.ones(1))  # (S,) or (1,), mean 1
 
-    def fit(self, tokens: Tokens) -> Fit:
+    def fit(self, tokens: Tokens) -> TokenFit:
         """Solve for the values and measure the errors."""
         weights = tokens.weights(self.samples)
         values = solved(weights, self.data, self.ridge, self.emphasis)
@@ -65,9 +65,9 @@ class Task:
         at_samples = np.abs(output - self.data).max(axis=1)
         rounding = float(rounding_cost(tokens, self.samples, weights, values, self.format).max())
         beside = np.abs(tokens.weights(self.checks) @ values - self.at_checks).max(initial=0.0)
-        return Fit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
+        return TokenFit(tokens, values, at_samples, self, float(max(at_samples.max(), beside)) + rounding)
 
-    def polished(self, tokens: Tokens, steps: int, deadline: Deadline = NEVER) -> Fit:
+    def polished(self, tokens: Tokens, steps: int, deadline: Deadline = NEVER) -> TokenFit:
         """At most `steps` evaluations of Levenberg-Marquardt; each O(S C (N r)²)."""
         start, free = Local.of(tokens, self.samples), tokens.size * (tokens.slopes.shape[1] + 1)
         if self.data.size < free:
@@ -79,7 +79,7 @@ class Task:
 class Moved:
     """Tokens after a move, with the values that fit them best."""
 
-    def __init__(self, task: Task, start: Local, move: Floats) -> None:
+    def __init__(self, task: TokenTask, start: Local, move: Floats) -> None:
         self.task, self.start = task, start
         self.scale = np.sqrt(task.emphasis / len(task.samples))[:, None]  # (S, 1) or (1, 1)
         self.solution = Solution.of(self.scale * start.moved(move).weights(task.samples), task.ridge)

@@ -57,7 +57,7 @@ class Recipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class RegressionFit:
     """`y ≈ W(u) values + u slopes + constant`, u = (x - centre)/spread."""
 
     centre: Floats  # (D,)
@@ -82,7 +82,7 @@ def fitted(
     seed: int = 0,
     start: Metric | None = None,
     deadline: Deadline = NEVER,
-) -> Fit:
+) -> RegressionFit:
     """Fit rows (n, D) and (n, m), or TimeLimitReached; the same result for the same seed.
 
     O(n N²) and O(TUNING N² STEPS).
@@ -100,7 +100,7 @@ def fitted(
         model = polished(model, some, data, STEPS, deadline)
     values, slopes, constant = _solved(model, u, z, deadline)
     tokens = model.tokens.about(np.zeros(u.shape[1]))
-    return Fit(centre, spread, tokens, unit * values, unit * slopes, level + unit * constant, scouted)
+    return RegressionFit(centre, spread, tokens, unit * values, unit * slopes, level + unit * constant, scouted)
 
 
 def _scouted(u: Floats, z: Floats, rng: np.random.Generator, deadline: Deadline) -> Metric:

@@ -60,7 +60,7 @@ class Rectifiers:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class RidgeFit:
     """Rectifiers, and the largest error found at points that they were not solved for."""
 
     rectifiers: Rectifiers
@@ -68,7 +68,7 @@ class Fit:
     directions: int
 
 
-def fitted(target: Target, aim: float, units: int, seed: int = 0, deadline: Deadline = NEVER) -> Fit:
+def fitted(target: Target, aim: float, units: int, seed: int = 0, deadline: Deadline = NEVER) -> RidgeFit:
     """A sum of ridge functions whose sampled error is at most `aim`, or the best one found with so many units."""
     sample = _Sample(target, seed)
     directions, pieces = min(2, target.domain.size), FIRST
@@ -146,7 +146,7 @@ class _Sample:
         pairs = [np.eye(size)[i] + sign * np.eye(size)[j] for i in range(size) for j in range(i) for sign in (1, -1)]
         return np.concatenate([leading, np.eye(size), np.array(pairs).reshape(-1, size)])
 
-    def solved(self, directions: int, pieces: int) -> Fit:
+    def solved(self, directions: int, pieces: int) -> RidgeFit:
         """Values at the corners by least squares, and as rectifiers."""
         along = self._chosen(directions)  # (K, D)
         corners = np.linspace(-1, 1, pieces + 1)  # (N + 1,)
@@ -168,7 +168,7 @@ class _Sample:
         bias = -np.tile(corners[:-1], len(along)) - self.centre @ inner
         rest = values[:, 0].sum(axis=0)
         weights = np.asarray(outer.reshape(-1, outer.shape[2]), dtype=np.float64)  # (K N, m)
-        return Fit(Rectifiers(inner, bias, weights, rest), error, len(along))
+        return RidgeFit(Rectifiers(inner, bias, weights, rest), error, len(along))
 
 
 def _hats(points: Floats, along: Floats, pieces: int) -> Floats:

@@ -1,4 +1,4 @@
-"""Where a function of one variable is hard: the poles of a rational fit, and the mesh density that they ask for.
+"""Where a function of one variable is hard: the poles of a rational fit, and the mesh density that they need.
 
 A head resolves an analytic function as finely as the nearest complex singularity demands. AAA finds rational
 approximations whose poles gather at the singularities, branch points and kinks included, also at those outside the

@@ -1,4 +1,4 @@
-"""How fast a target varies, by sampling, and the size that the paper's bound asks for."""
+"""How fast a target varies, by sampling, and the size that the paper's bound needs."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ FLOOR = 0.03
 MOST_PLANES = 1024
 """Every plane is a token that attends to all others."""
 NEARLY = 0.02
-"""Convex up to this fraction of the error asked for is convex."""
+"""Convex up to this fraction of the requested error is convex."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,8 @@ class Boxes:
     hi: Floats  # (B, D)
     node: Integers  # (B,), in the cutting tree
     focus: tuple[Focus, ...]
+    errors: Floats  # (B, 2), parts `input` and `rounding` on the last box above that noted them; inf if none has
+    since: Integers  # (B,), cuts since that box
 
     def __len__(self) -> int:
         return len(self.lo)
@@ -27,13 +29,20 @@ class Boxes:
     @property
     def numbers(self) -> int:
         """Numbers in all arrays; the lists of tokens in play are the most."""
-        return 2 * self.lo.size + sum(len(layer.active.items) + layer.tails.size for layer in self.focus)
+        lists = sum(len(layer.active.items) + layer.tails.size for layer in self.focus)
+        return 2 * self.lo.size + self.errors.size + lists
 
     @property
     def most_tokens(self) -> Integers:
         """The length of the longest list of tokens in play on each box, (B,)."""
         none = np.zeros(len(self), dtype=np.int64)
         return np.maximum.reduce([none, *(layer.active.lengths for layer in self.focus)])
+
+    def with_errors(self, rows: Integers, errors: Floats) -> Boxes:
+        """The boxes with parts (R, 2) of their own on some of them."""
+        known, since = self.errors.copy(), self.since.copy()
+        known[rows], since[rows] = errors, 0
+        return replace(self, errors=known, since=since)
 
     def with_focus(self, rows: Integers, focus: tuple[Focus, ...]) -> Boxes:
         """The boxes with other tokens in play on some of them."""
@@ -47,25 +56,28 @@ class Boxes:
     def take(self, rows: Integers) -> Boxes:
         """Some of the boxes."""
         focus = tuple(layer.take(rows) for layer in self.focus)
-        return Boxes(self.lo[rows], self.hi[rows], self.node[rows], focus)
+        return Boxes(self.lo[rows], self.hi[rows], self.node[rows], focus, self.errors[rows], self.since[rows])
 
     @classmethod
     def join(cls, batches: list[Boxes]) -> Boxes:
         """Several batches as one."""
         layers = zip(*(batch.focus for batch in batches), strict=True)
-        lo, hi, node = (np.concatenate([getattr(batch, name) for batch in batches]) for name in ("lo", "hi", "node"))
-        return cls(lo, hi, node, tuple(Focus.join(list(layer)) for layer in layers))
+        names = ("lo", "hi", "node", "errors", "since")
+        lo, hi, node, *noted = (np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
+        return cls(lo, hi, node, tuple(Focus.join(list(layer)) for layer in layers), *noted)
 
     def longest(self, extent: Floats) -> npt.NDArray[np.intp]:
         """For each box the longest axis, as measured by `extent` (D,); those with a float between their ends first."""
-        middle = Interval(self.lo, self.hi).mid  # (B, D)
-        apart = (self.lo < middle) & (middle < self.hi)
-        return np.argmax(np.where(apart, (self.hi - self.lo) / extent, 0.0), axis=1)
+        return np.argmax(np.where(self.cuttable(), (self.hi - self.lo) / extent, 0.0), axis=1)
+
+    def cuttable(self) -> npt.NDArray[np.bool_]:
+        """Is there a float between the ends of an axis, (B, D)?"""
+        middle = Interval(self.lo, self.hi).mid
+        return (self.lo < middle) & (middle < self.hi)
 
     def divisible(self) -> npt.NDArray[np.bool_]:
         """Is there an axis with a float between the ends, (B,)?"""
-        middle = Interval(self.lo, self.hi).mid  # (B, D)
-        return np.any((self.lo < middle) & (middle < self.hi), axis=1)
+        return np.any(self.cuttable(), axis=1)
 
     def halves(self, axis: Integers, first: Integers) -> Boxes:
         """Each box in two, cut in the middle of an axis (B,): first all lower halves, then all upper ones.
@@ -78,4 +90,5 @@ class Boxes:
         lower[rows, axis] = upper[rows, axis] = middle
         both = self.take(np.concatenate([rows, rows]))
         node = np.concatenate([first, first + 1])
-        return replace(both, lo=np.concatenate([self.lo, upper]), hi=np.concatenate([lower, self.hi]), node=node)
+        low, high = np.concatenate([self.lo, upper]), np.concatenate([lower, self.hi])
+        return replace(both, lo=low, hi=high, node=node, since=both.since + 1)

@@ -19,13 +19,14 @@ from ..arithmetic.formats import FORMATS
 from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached
 from ..network import Attention, Network
 from ..network.layers import tokens_read
-from ..resources.deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline, until
 from ..resources.memory import UNLIMITED, Memory
 from ..targets import SamplesTarget, Status, Target
 from ..targets.base import BOUNDED
 from ..targets.samples import mean_over_rows
 from .certificate import Certificate
 from .claim import EDGE_ASSUMPTION, Claim
+from .judging import MADE_OF_OTHERS
 from .overflow import refuse_overflow
 from .points import Floats, refuse_beaten
 from .proof import Conclusion, Proof
@@ -51,7 +52,7 @@ search did, as every box was bounded there; so it is not interrupted, and nothin
 
 @dataclass(frozen=True)
 class Effort:
-    """How a proof is run: limits, workers, who is told, and where its state is kept."""
+    """How a proof is run: limits, workers, who hears of progress, and where its state is kept."""
 
     deadline: Deadline = NEVER
     progress: Callable[[Progress], None] | None = None
@@ -89,8 +90,10 @@ def certify(
     if proof and target.status is not Status.ESTIMATED:
         refuse_overflow(claim.network, claim.domain)
     effort = effort or Effort()
-    with target.until(effort.deadline):
+    with until(effort.deadline):
         found = _search(target, claim, norm, seed, effort.deadline)
+        claim = claim.observed()
+        target = claim.imitated
         hopeless = isinf(norm) and eps is not None and found.error > eps
         try:
             outcome = None if hopeless or not proof else _prove(target, claim, eps, norm, effort, found.error)
@@ -106,7 +109,7 @@ def combine(claim: Claim) -> Certificate:
     target, norm, seed = claim.target, claim.parts[0].norm, claim.parts[0].seed
     if target is None:
         raise InputError(
-            "networks can be combined if their functions are at hand",
+            "networks can be combined if the code of their functions is available",
             got=repr(claim.description["name"]),
             remedy="Compile them anew: the code of a Python function is not in a file.",
         )
@@ -125,7 +128,8 @@ def combine(claim: Claim) -> Certificate:
     outcome = None if estimated else _from_certificates(claim, norm)
     _refuse_infinite(target, outcome, None, NEVER)
     found = _search(target, claim, norm, seed, NEVER)
-    return _issued(claim, target, outcome, found, norm, seed)
+    target = claim.imitated.observed()
+    return replace(_issued(claim, target, outcome, found, norm, seed), not_judged="" if estimated else MADE_OF_OTHERS)
 
 
 def checked(certificate: Certificate, effort: Effort) -> Certificate:

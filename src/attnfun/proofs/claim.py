@@ -44,9 +44,7 @@ class Claim:
     @classmethod
     def about(cls, target: Target, network: Network) -> Claim:
         """The claim that `network` imitates `target`."""
-        points = getattr(target, "points", None)
-        samples = None if points is None else (points, target.sampled)  # type: ignore[attr-defined]
-        return cls(network, target.domain, target.output_shape, target.as_dict(), target, samples)
+        return cls(network, target.domain, target.output_shape, target.as_dict(), target, target.recorded)
 
     @classmethod
     def inner(cls, target: Target, network: Network) -> Claim:
@@ -83,6 +81,11 @@ class Claim:
             raise InputError("a claim without its target cannot be certified", got=repr(self.description))
         return self.target
 
+    def observed(self) -> Claim:
+        """The same claim, its target with all values that were sampled by now."""
+        target = self.imitated.observed()
+        return replace(self, target=target, samples=None if self.samples is None else target.recorded)
+
     @property
     def name(self) -> str:
         """The formula, the function's name, or what kind of target it is."""
@@ -91,7 +94,7 @@ class Claim:
     @property
     def where(self) -> str:
         """The points that the claim is about, in words."""
-        return self.description.get("where", f"x in {self.domain!r}")
+        return self.description.get("where", self.domain.where)
 
     def with_target(self, function: object) -> Claim:
         """The same claim with the target's code supplied."""

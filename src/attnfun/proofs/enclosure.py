@@ -23,7 +23,7 @@ from ..arithmetic.rounding import (
 )
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
-from .heads import TAIL_SHARE, Bank, Focus, Region, attend
+from .heads import TAIL_SHARE, BoxBatch, EnclosedBank, Focus, attend
 from .mixture import exponentials, largest_average
 from .ragged import Ragged
 
@@ -38,7 +38,7 @@ class Encloser:
         self.network, self.arithmetic = network, FORMATS[network.dtype]
         aim = _tail_aim(network, goal)
         self.banks = [
-            [Bank.of(layer, head, self.arithmetic, aim) for head in range(layer.heads)]
+            [EnclosedBank.of(layer, head, self.arithmetic, aim) for head in range(layer.heads)]
             if isinstance(layer, Attention)
             else []
             for layer in network.layers
@@ -61,7 +61,7 @@ class Encloser:
 
     def __call__(
         self, boxes: Interval, focus: tuple[Focus, ...], moved: Floats | None = None
-    ) -> tuple[Region, tuple[Focus, ...]]:
+    ) -> tuple[BoxBatch, tuple[Focus, ...]]:
         """Outputs of the network over boxes (B, n, d), and a narrower focus for their parts.
 
         The network's input is off by `moved`, (B, n, d); by what rounding it costs if nothing is said. Tiny numbers may
@@ -69,7 +69,7 @@ class Encloser:
         """
         moved = self.moved(boxes) if moved is None else moved
         error = np.stack([moved, np.full_like(moved, self.arithmetic.tiny)], axis=-1)  # (B, n, d, 2)
-        region, narrowed = Region(boxes, boxes.mid, error), []
+        region, narrowed = BoxBatch(boxes, boxes.mid, error), []
         remaining = iter(focus)
         for layer, banks in zip(self.network.layers, self.banks, strict=True):
             if isinstance(layer, Attention):
@@ -99,19 +99,19 @@ def _tail_aim(network: Network, goal: float | None) -> float:
 
 
 @singledispatch
-def push(layer: object, region: Region, arithmetic: Format) -> Region:
+def push(layer: object, region: BoxBatch, arithmetic: Format) -> BoxBatch:
     """A layer without focus."""
     raise TypeError(f"no enclosure for {type(layer).__name__}")
 
 
 @push.register
-def _(layer: Affine, region: Region, arithmetic: Format) -> Region:
+def _(layer: Affine, region: BoxBatch, arithmetic: Format) -> BoxBatch:
     tokens, points = region.tokens, apply(layer, region.points)
     if layer.left is None:
         weight, bias = layer.right[0], layer.constant[0]
         out = tokens @ weight + bias
         error = linear_error(region.error, tokens.magnitude, weight, bias, arithmetic, out.magnitude)
-        return Region(out, points, error)
+        return BoxBatch(out, points, error)
     flat = tokens.reshape(len(tokens), -1)  # (B, n*d)
     matrix, size = (
         np.einsum("kNn,kdm->ndNm", part(layer.left), part(layer.right)).reshape(flat.shape[1], -1)
@@ -127,11 +127,11 @@ def _(layer: Affine, region: Region, arithmetic: Format) -> Region:
         error = with_sum(error, flat.magnitude @ size, np.array(len(layer.right) + 2), arithmetic)
         error[..., OWN] += arithmetic.lost * flat.magnitude.sum(axis=1, keepdims=True)  # weights near zero
     shape = (len(tokens), *layer.constant.shape)
-    return Region(out.reshape(shape), points, error.reshape(*shape, 2))
+    return BoxBatch(out.reshape(shape), points, error.reshape(*shape, 2))
 
 
 @push.register
-def _(layer: Softmax, region: Region, arithmetic: Format) -> Region:
+def _(layer: Softmax, region: BoxBatch, arithmetic: Format) -> BoxBatch:
     low, high = exponentials(region.tokens.lo, region.tokens.hi)
     units = [np.broadcast_to(unit, low.shape) for unit in np.eye(layer.width)]  # weight i is the average of unit i
     least = np.stack([-largest_average(low, high, -unit) for unit in units], axis=-1)
@@ -154,4 +154,4 @@ def _(layer: Softmax, region: Region, arithmetic: Format) -> Region:
     exact = np.zeros((*zero.shape, 2))
     column = Column(expm1_up(doubt), expm1_up(doubt_own), zero + 1, zero + 1, zero, zero, 1.0, exact, 0.0)
     columns = [head_error(sizes, column, arithmetic) for _ in units]
-    return Region(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))
+    return BoxBatch(Interval(least, most, region.tokens.defined), softmax(region.points), np.stack(columns, axis=2))

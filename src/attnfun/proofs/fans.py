@@ -109,7 +109,7 @@ class Keys:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class FanColumn:
     """One value column of a head for one query token: `base + max(0, above) - max(0, below)`, and what that is off."""
 
     base: Forms  # ()
@@ -124,7 +124,7 @@ class Reading:
         return self.construction + float(self.rounding.sum())
 
 
-def read(keys: Keys, arithmetic: Format) -> list[Reading]:
+def read(keys: Keys, arithmetic: Format) -> list[FanColumn]:
     """What the head returns, one reading for each value column; O(T V) work."""
     together, copies = _merged(keys)
     loud = int(np.argmax(together.scores.range.lo))
@@ -216,7 +216,7 @@ class _Fan:
         mute = far & (misfits > np.maximum(np.exp(gaps)[:, None] * spread, NEGLIGIBLE * scale)).any(axis=1)
         return cls(keys, base, t, scale, signs, misfits, mute, gaps, heard)
 
-    def reading(self, column: int, count: int, copies: Floats, arithmetic: Format) -> Reading:
+    def reading(self, column: int, count: int, copies: Floats, arithmetic: Format) -> FanColumn:
         """One column; `count` keys in all."""
         keys, scale = self.keys, float(self.scale[column])
         inside = ~self.mute
@@ -261,7 +261,7 @@ class _Fan:
         rounding = carried + min(along_path, by_values, key=np.sum) + [0.0, rest]
         t = self.t.scaled(np.full(len(inside), scale))
         construction = rounded_up(plain + mass * spread, ROUNDINGS)
-        return Reading(
+        return FanColumn(
             keys.values[self.base, column], t[higher], t[lower], construction, rounded_up(rounding, ROUNDINGS)
         )
 

@@ -25,7 +25,7 @@ def fingerprint(problem: Problem, goal: float | None, norm: float) -> str:
     target = problem.target.identity()
     if target is None:
         raise InputError(
-            "a proof can leave its state in a checkpoint if the function is known to the last operation",
+            "a checkpoint needs a function whose operations are all known",
             got=f"{problem.target.as_dict()}, which symbols cannot trace",
             remedy="Write it as a formula in text, or leave out checkpoint=.",
         )

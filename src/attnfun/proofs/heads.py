@@ -44,6 +44,7 @@ from ..arithmetic.rounding import (
     HeadSizes,
     computed_gap,
     head_error,
+    key_sum_error,
     linear_error,
     score_error,
     weight_doubt,
@@ -61,7 +62,7 @@ Flags = npt.NDArray[np.bool_]
 
 NEGLIGIBLE = 60.0
 """A token whose score is surely this far below another's leaves the list; its mass joins the tail. (At most: a proof
-with a goal in float64 may make do with less, `Bank.gap`.)"""
+with a goal in float64 may make do with less, `EnclosedBank.gap`.)"""
 TAIL_SHARE = 1e-3
 """The share of a proof's goal that tails may take."""
 FAINT = math.exp(-NEGLIGIBLE)
@@ -73,19 +74,19 @@ ENTRIES = 2**21
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class BoxBatch:
     """A batch of boxes on its way through a network: intervals, and the image of each box's centre in plain floats."""
 
     tokens: Interval  # (B, n, d)
     points: Floats  # (B, n, d)
     error: Floats  # (B, n, d, 2): how far the deployed network may be off, because of its input and of its own rounding
 
-    def take(self, rows: Integers) -> Region:
+    def take(self, rows: Integers) -> BoxBatch:
         """Some of the boxes."""
-        return Region(self.tokens[rows], self.points[rows], self.error[rows])
+        return BoxBatch(self.tokens[rows], self.points[rows], self.error[rows])
 
     @classmethod
-    def join(cls, parts: list[Region]) -> Region:
+    def join(cls, parts: list[BoxBatch]) -> BoxBatch:
         """Several batches as one."""
         tokens = join([part.tokens for part in parts])
         points, error = (np.concatenate([getattr(part, name) for part in parts]) for name in ("points", "error"))
@@ -115,7 +116,7 @@ class Focus:
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class EnclosedBank:
     """Keys and values of one head's memory tokens, with bounds on how far these floats are from the real ones."""
 
     keys: Floats  # (M, k)
@@ -128,7 +129,7 @@ class Bank:
     """A token whose score is surely this far below another's leaves the list."""
 
     @classmethod
-    def of(cls, layer: Attention, head: int, arithmetic: Format, aim: float = 0.0) -> Bank:
+    def of(cls, layer: Attention, head: int, arithmetic: Format, aim: float = 0.0) -> EnclosedBank:
         """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network.
 
         Where there is no memory, one row of zeros stands in; it is never in play. Tails may move the head's average by
@@ -153,8 +154,8 @@ class Bank:
 
 
 def attend(
-    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Format
-) -> tuple[Region, Focus]:
+    layer: Attention, banks: list[EnclosedBank], region: BoxBatch, focus: Focus, arithmetic: Format
+) -> tuple[BoxBatch, Focus]:
     """Attention on a batch, in chunks of boxes with lists of similar length."""
     lengths = focus.active.lengths
     order = np.argsort(lengths, kind="stable")
@@ -166,12 +167,12 @@ def attend(
         done.append(_attend_chunk(layer, banks, region.take(rows), focus.take(rows), arithmetic))
         start += len(rows)
     back = np.argsort(order, kind="stable")
-    return Region.join([part for part, _ in done]).take(back), Focus.join([part for _, part in done]).take(back)
+    return BoxBatch.join([part for part, _ in done]).take(back), Focus.join([part for _, part in done]).take(back)
 
 
 def _attend_chunk(
-    layer: Attention, banks: list[Bank], region: Region, focus: Focus, arithmetic: Format
-) -> tuple[Region, Focus]:
+    layer: Attention, banks: list[EnclosedBank], region: BoxBatch, focus: Focus, arithmetic: Format
+) -> tuple[BoxBatch, Focus]:
     index, real = focus.active.padded(np.arange(len(region.points)))  # (B, T)
     kept = np.zeros(real.shape, dtype=bool)
     tails, averages, centres, errors = [], [], [], []
@@ -192,7 +193,7 @@ def _attend_chunk(
     if layer.residual:
         out, at, error = out + region.tokens, at + region.points, error + region.error
         error = with_sum(error, out.magnitude, np.array(1), arithmetic)
-    return Region(out, at, error), Focus(Ragged.from_padded(index, kept), np.stack(tails, 1))
+    return BoxBatch(out, at, error), Focus(Ragged.from_padded(index, kept), np.stack(tails, 1))
 
 
 @dataclass(eq=False)
@@ -240,7 +241,7 @@ class _Keys:
         faint = wild & far & present
         return _Doubts(np.where(wild, 0.0, eta), faint, (wild & ~far & present).any(axis=2))
 
-    def average(self, tails: Floats, bank: Bank, arithmetic: Format) -> tuple[Interval, Floats]:
+    def average(self, tails: Floats, bank: EnclosedBank, arithmetic: Format) -> tuple[Interval, Floats]:
         """The range of the average value (B, n, v), and how far the deployed network may be off it (B, n, v, 2)."""
         light, heavy = exponentials(self.low, self.high)
         present, tail = np.isfinite(self.high), tails[..., 0]  # (B, n, T'), (B, n)
@@ -328,7 +329,7 @@ def _lifted(average: Floats, tail: Floats, extreme: float) -> Floats:
 
 
 def _gather(
-    layer: Attention, head: int, bank: Bank, region: Region, index: Integers, real: Flags, arithmetic: Format
+    layer: Attention, head: int, bank: EnclosedBank, region: BoxBatch, index: Integers, real: Flags, arithmetic: Format
 ) -> _Keys:
     """Relative scores and values of the keys in play, and the sizes that rounding depends on."""
     boxes = len(index)
@@ -387,6 +388,10 @@ def _gather(
     moved = [(np.abs(relative) * q_error[:, :, None, :, part]).sum(axis=3) for part in (INPUT, OWN)]  # (B, n, T')
     by_keys = [q_size @ np.swapaxes(key_error[..., part], 1, 2) for part in (INPUT, OWN)]
     products = q_size @ np.swapaxes(whole, 1, 2)  # (B, n, T')
+    if layer.keyed:
+        held = list(layer.keyed)
+        sums = key_sum_error(q_size[..., held] @ np.swapaxes(whole[..., held], 1, 2), len(held), arithmetic)
+        by_keys[OWN], products = by_keys[OWN] + sums, products + sums
     inexact = np.where(exact, 0.0, q_size) @ np.swapaxes(whole, 1, 2)
     additions = np.maximum((whole > 0).sum(axis=2) - 1, 0)[:, None]  # (B, 1, T')
     features = q_size.sum(axis=2)[..., None] + whole.sum(axis=2)[:, None]  # (B, n, T')

@@ -28,6 +28,7 @@ SCORES = 2**13
 COARSER = 16.0
 """A bound of the judge that is larger by no more than this factor contradicts nothing: its enclosures are its own."""
 ON_REQUEST = 'recheck(engine="arb") judges it'
+MADE_OF_OTHERS = f"a network made of others is judged on request; {ON_REQUEST}"
 
 
 def judged(certificate: Certificate, deadline: Deadline) -> Certificate:

@@ -20,20 +20,31 @@ taken relative to the mean key. Hence `|y - p| <= |N - p Z| e^{|ā|·r} / Z(0)` 
 
 At any one point the rest is some number of at most that size. So it goes into the radius of the constant coefficient,
 and later layers see a polynomial (`polynomials.recentred`).
+
+**Runs.** In two or more variables tokens side by side that share all slopes but the last are summed up together,
+`Σ_j x_j a_j^α = Π_{k<D} a_k^{α_k} Σ_j x_j a_{jD}^{α_D}`, and so are runs of such runs (`compiled.py`). A term meets
+fewer sums than there are tokens, since each run that it is added to has a token of its own, and at most `|α| + D`
+products.
+A product that underflows loses at most half of the smallest float s, and at most M slopes multiply that: with A the
+largest slope, at least 1, and X the largest row, `8 (M + 2) T s A^M (1 + X)` is more than all of it (`lost`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Jet
-from ..arithmetic.basis import Basis
-from ..arithmetic.directed import LIBRARY_ULPS, SMALLEST, exp_up, rounded_down, rounded_up, sum_error
+from ..arithmetic.basis import Basis, basis
+from ..arithmetic.directed import LIBRARY_ULPS, SMALLEST, ULP, exp_up, rounded_down, rounded_up, sum_error
 from ..arithmetic.jet_functions import convolve, divide, rows_of
 from ..arithmetic.jets import TINY
+from .heads import EnclosedBank
+from .ragged import Integers, Ragged
 
 Floats = npt.NDArray[np.float64]
 
@@ -49,6 +60,7 @@ class Moments:
     heavy: Floats  # (B, n, M+2), Σ_j e^{s_j + ρ_j} ρ_j^k/k!
     pivot: Floats  # (B, n, v), about p_0
     apart: Floats  # (B, n, v), Σ_j e^{s_j + ρ_j} |v_j - pivot| ρ_j^{M+1}/(M+1)!
+    lost: Floats  # (B, n, 1, 1), what underflow takes from a sum
 
     @classmethod
     def of(
@@ -92,7 +104,47 @@ class Moments:
         heavy = np.moveaxis(terms.sum(axis=3), 0, 2)  # (B, n, M+2)
         apart = (terms[-1][:, :, None] * (np.abs(known - pivot[..., None]) + spread)).sum(axis=3)  # (B, n, v)
         heavy, apart = (rounded_up(part, roundings + 2 * LIBRARY_ULPS) for part in (heavy, apart))
-        return cls(sums, sizes, doubts, wobble, heavy, pivot, apart)
+        return cls(sums, sizes, doubts, wobble, heavy, pivot, apart, np.zeros((*start.shape[:2], 1, 1)))
+
+    @classmethod
+    def of_lists(
+        cls, base: Basis, lists: Ragged, bank: EnclosedBank, query: tuple[Floats, Floats], radius: Floats
+    ) -> tuple[Moments, Floats]:
+        """The same from lists of the tokens in play on B boxes and affine queries (B, n, k, 1+D), each with radii.
+
+        Compiled loops. And the average values at the centres, (B, n, v), not rigorous.
+        """
+        from . import compiled  # numba takes long to be imported
+
+        boxes, length, features, width = query[0].shape
+        pairs, entries, columns = boxes * length, length * len(lists.items), 1 + bank.values.shape[1]
+        where = lists.items, lists.offsets
+        scores = np.empty(entries), np.empty(entries), np.empty((entries, width - 1))
+        span, wobble, image = np.empty(entries), np.empty((pairs, width - 1)), np.empty((pairs, columns - 1))
+        queries = tuple(np.ascontiguousarray(part).reshape(pairs, features, width) for part in query)
+        known = bank.keys, bank.key_radius, bank.values
+        compiled.relative_scores(*where, known, queries, radius, (ULP, TINY), scores, (span, wobble), image)
+        start, doubt, slopes = scores
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            error = rounded_up(np.expm1(doubt) + sum_error(1.0, LIBRARY_ULPS + 2), 4 * LIBRARY_ULPS)
+            far = np.exp(start + span + doubt + sum_error(np.abs(start) + span + doubt, 4))
+            found = np.empty((pairs, 3 * columns, base.size))
+            heavy, apart, largest = (np.empty((pairs, count)) for count in (base.degree + 2, columns - 1, 2))
+            worth = (bank.values, bank.value_radius), (np.exp(start), error), slopes, (far, span)
+            compiled.moments(*where, *worth, _runs(base), (TINY, SMALLEST), found, heavy, apart, largest)
+            sums, sizes, doubts = np.split(found / base.factorials, 3, axis=1)  # (P, 1+v, C)
+            terms: Any = np.repeat(lists.lengths, length)[:, None] + (
+                4 * base.degree + 2 * base.variables + 16
+            )  # (P, 1)
+            sizes, doubts = (rounded_up(part, terms[..., None]) for part in (sizes, doubts))
+            doubts += sum_error(terms[..., None] * sizes, 1)
+            heavy, apart = (rounded_up(part, terms + 2 * LIBRARY_ULPS) for part in (heavy, apart))
+            lost = 8 * (base.degree + 2) * terms * SMALLEST * np.maximum(largest[:, :1], 1.0) ** base.degree  # (P, 1)
+            lost = rounded_up(lost * (1 + largest[:, 1:]), 4 * base.degree + 2 * LIBRARY_ULPS)
+            pivot = sums[:, 1:, 0] / sums[:, :1, 0]  # (P, v)
+        every = (sums, sizes, doubts, wobble, heavy, pivot, apart, lost[..., None])
+        shaped = (part.reshape(boxes, length, *part.shape[1:]) for part in every)
+        return cls(*shaped), image.reshape(boxes, length, -1)
 
     @classmethod
     def join(cls, parts: list[Moments]) -> Moments:
@@ -106,7 +158,8 @@ class Moments:
     def average(self, base: Basis, reach: Floats) -> Jet:
         """The average value (B, n, v) as polynomials, the rest of the bound above in their constant terms' radius."""
         one, roundings = slice(1, 1 + base.variables), base.size + base.degree + 16
-        radii = rounded_up(self.doubts + self._shaken(base) + TINY * (1 + self.sizes[..., :1]), 4)  # (B, n, 1+v, C)
+        radii = self.doubts + self._shaken(base) + TINY * (1 + self.sizes[..., :1]) + self.lost  # (B, n, 1+v, C)
+        radii = rounded_up(radii, 5)
         mass = Jet(base, self.sums[:, :, :1], radii[:, :, :1])
         polynomial = divide(Jet(base, self.sums[:, :, 1:], radii[:, :, 1:]), mass)  # (B, n, v)
         with np.errstate(all="ignore"):
@@ -130,6 +183,24 @@ class Moments:
         with np.errstate(all="ignore"):
             moved = convolve(base, *factors, base.degree, base.degree)
         return np.moveaxis(rounded_up(moved, base.size + 2 * base.degree + 8), 0, -1)
+
+
+@lru_cache
+def _runs(base: Basis) -> tuple[Integers, Integers, Integers, int]:
+    """How sums of monomials in the last variables make up those with one variable more in front.
+
+    Level d has the monomials in variables d to D: each is a power of variable d times one of level d + 1. Powers and
+    places of all levels end to end, where each level begins, and M + 1.
+    """
+    power, source, begins = list[int](), list[int](), [0]
+    for level in range(base.variables):
+        below = basis(max(base.variables - level - 1, 1), base.degree).exponents.tolist()
+        position = {tuple(row): place for place, row in enumerate(below)}
+        for first, *rest in basis(base.variables - level, base.degree).exponents.tolist():
+            power.append(first)
+            source.append(position[tuple(rest)] if rest else 0)
+        begins.append(len(power))
+    return np.array(power), np.array(source), np.array(begins), base.degree + 1
 
 
 def _beside(first: Floats, others: Floats) -> Floats:

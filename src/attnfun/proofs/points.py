@@ -39,6 +39,7 @@ def refuse_beaten(target: Target, network: Network, bound: float, rows: Floats) 
 
     It is the user's if recorded values, or those at the point, contradict what was declared; otherwise attnfun's.
     """
+    target = target.observed()
     errors = least_errors(target, network, rows)  # (P,)
     found = float(errors.max(initial=0.0))
     if not found > bound:

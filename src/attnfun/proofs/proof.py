@@ -33,6 +33,8 @@ ALIKE = "one token"
 """The rule for maps that treat every token of a sequence alike [T 11.8]."""
 LEAF = 255
 """The axis of a node that is not cut."""
+UNKNOWN = 255
+"""Stands at nodes of a growing tree that nobody has bounded."""
 FUNCTIONS = "functions"
 """The data that say what the heads of a circuit compute, a formula in z a line; only the judge reads them."""
 LINE = 80
@@ -156,7 +158,7 @@ class Cover:
     """
 
     axes: npt.NDArray[np.uint8]  # (nodes,)
-    series: npt.NDArray[np.uint8]  # (leaves,): are Taylor series used on the leaf?
+    series: npt.NDArray[np.uint8]  # (leaves,): 0 for no Taylor series, 1 + k for series with rounding from k cuts above
     roots: int
 
     @classmethod
@@ -197,9 +199,43 @@ class Cover:
         """The two children of nodes that are cut, (B, 2)."""
         return self.first_child[nodes][:, None] + np.arange(2)
 
-    def uses_series(self, nodes: Integers) -> Flags:
-        """Are Taylor series used on these leaves, (B,)?"""
-        return self.series[self.leaf_number[nodes]] != 0
+    def ways(self, nodes: Integers) -> Integers:
+        """How these leaves are bounded, (B,): 0 without series, 1 + k with series and rounding from k cuts above."""
+        return self.series[self.leaf_number[nodes]].astype(np.int64)
+
+    @cached_property
+    def parents(self) -> Integers:
+        """The node that each was cut from, (nodes,); roots their own."""
+        found = np.arange(len(self.axes))
+        found[self.roots :] = np.repeat(np.flatnonzero(~self.leaf), 2)
+        return found
+
+    @cached_property
+    def noting(self) -> Flags:
+        """Nodes on which what rounding adds is bounded for leaves below, (nodes,)."""
+        node = np.flatnonzero(self.leaf)
+        above = self.series.astype(np.int64) - 1
+        for step in range(above.max(initial=0)):
+            node = np.where(above > step, self.parents[node], node)
+        found = np.zeros(len(self.axes), dtype=bool)
+        found[node[above > 0]] = True
+        return found & ~self.leaf
+
+    @cached_property
+    def enclosing(self) -> Flags:
+        """Nodes with one below on which the network is enclosed, (nodes,): there it pays to drop tokens."""
+        found, here = np.zeros(len(self.axes), dtype=bool), self.noting.copy()
+        here[self.leaf] = self.series <= 1
+        start, stop = 0, self.roots
+        levels = [(start, stop)]
+        while start < stop:
+            start, stop = stop, stop + 2 * int((~self.leaf[start:stop]).sum())
+            levels.append((start, stop))
+        for start, stop in reversed(levels[1:]):
+            parents = self.parents[start:stop:2]
+            found[parents] = here[start:stop].reshape(-1, 2).any(axis=1)
+            here[parents] |= found[parents]
+        return found
 
     def data(self) -> dict[str, Array]:
         """As the data of a proof."""
@@ -213,22 +249,33 @@ class Growing:
         self.roots, self.nodes = roots, roots
         self.axes = np.full(max(roots, 1024), LEAF, dtype=np.uint8)
         self.first = np.zeros(max(roots, 1024), dtype=np.int64)
-        self.series = np.ones(max(roots, 1024), dtype=np.uint8)
+        self.series = np.full(max(roots, 1024), UNKNOWN, dtype=np.uint8)
 
     def cut(self, nodes: Integers, axes: npt.NDArray[np.integer]) -> Integers:
         """Cut nodes along axes; the first child of each, (B,)."""
-        while self.nodes + 2 * len(nodes) > len(self.axes):
-            self.axes = np.concatenate([self.axes, np.full_like(self.axes, LEAF)])
-            self.first = np.concatenate([self.first, np.zeros_like(self.first)])
-            self.series = np.concatenate([self.series, np.ones_like(self.series)])
-        first = self.nodes + 2 * np.arange(len(nodes))
+        first = self._room(2 * len(nodes))[::2]
         self.axes[nodes], self.first[nodes] = axes, first
-        self.nodes += 2 * len(nodes)
         return first
 
-    def note(self, nodes: Integers, series: Flags) -> None:
-        """Note on which nodes series are used, should they stay leaves."""
-        self.series[nodes] = series
+    def graft(self, nodes: Integers, piece: Mapping[str, Array]) -> Integers:
+        """Put a piece in place of nodes: the `tensors` of a tree that has them as roots. Where its nodes are now."""
+        place = np.concatenate([nodes, self._room(len(piece["axes"]) - len(nodes))])
+        self.axes[place], self.series[place] = piece["axes"], piece["series"]
+        self.first[place] = place[piece["first"]]
+        return place
+
+    def _room(self, count: int) -> Integers:
+        """Numbers of so many new nodes."""
+        while self.nodes + count > len(self.axes):
+            self.axes = np.concatenate([self.axes, np.full_like(self.axes, LEAF)])
+            self.first = np.concatenate([self.first, np.zeros_like(self.first)])
+            self.series = np.concatenate([self.series, np.full_like(self.series, UNKNOWN)])
+        self.nodes += count
+        return np.arange(self.nodes - count, self.nodes)
+
+    def note(self, nodes: Integers, ways: Integers) -> None:
+        """Note how nodes are bounded (`Cover.ways`), should they stay leaves."""
+        self.series[nodes] = ways
 
     def cover(self) -> Cover:
         """The tree in breadth-first order."""
@@ -239,7 +286,8 @@ class Growing:
             level = (self.first[cut][:, None] + np.arange(2)).ravel()
         nodes = np.concatenate(order)
         axes = self.axes[nodes]
-        return Cover(axes, self.series[nodes][axes == LEAF], self.roots)
+        ways = self.series[nodes][axes == LEAF]
+        return Cover(axes, np.where(ways == UNKNOWN, 1, ways).astype(np.uint8), self.roots)
 
     def tensors(self) -> dict[str, Array]:
         """The nodes as named arrays."""

@@ -14,10 +14,15 @@ import numpy as np
 
 from ..network import Affine, Attention, Network, Softmax
 from ..network.layers import Layer
+from ..network.memory_rows import with_memory
 
 
 def with_banks(network: Network) -> Network:
-    """The network with every attention, softmax, affine in a row written as two attention layers."""
+    """The network with every attention, softmax, affine in a row written as two attention layers.
+
+    Constant rows that only serve as keys are memory tokens [T 11.16].
+    """
+    network = with_memory(network)
     layers, rest = list[Layer](), list(network.layers)
     while rest:
         match rest:

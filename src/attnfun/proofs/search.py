@@ -21,7 +21,7 @@ from ..arithmetic.norms import mean
 from ..domains.box import Box
 from ..network import Network
 from ..network.storage import pack
-from ..resources.deadline import NEVER, Deadline
+from ..resources.deadline import NEVER, Deadline, until
 from ..resources.executors import in_order
 from ..runtime.backends.numpy import Prepared, run
 from ..targets import Target
@@ -109,7 +109,7 @@ class _Errors:
             rows = rows[inside]
             with np.errstate(over="ignore", invalid="ignore"):
                 values = self.run(rows.reshape(len(rows), *self.shape)).reshape(len(rows), -1).astype(np.float64)
-            with self.target.until(NEVER):  # a block is small, and the first one is evaluated in any case
+            with until(NEVER):  # a block is small, and the first one is evaluated in any case
                 gaps = np.abs(values - self.target.values(rows))
             errors[inside] = np.where(np.isnan(values), np.inf, gaps).max(axis=1)
         return errors

@@ -22,7 +22,7 @@ from ..network import Network, storage
 from ..network.fields import Fields, shown
 from ..network.storage import Tensors
 from ..readers import NetworkFunction, says_how_it_runs
-from ..targets import Antiderivative, Status, restore
+from ..targets import Antiderivative, CellValues, Status, restore
 from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
 from ..targets.samples import HELD_OUT, described, says_what_was_measured
@@ -94,7 +94,7 @@ def _proof(given: Fields, claim: Claim, tensors: Tensors) -> Proof | None:
 COMBINED = {Stacked.kind: None, Composed.kind: 2, RESTRICTED: 1}
 """Kinds of networks made of others, and of how many."""
 DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
-    "expression": {"text": Fields.text},
+    "expression": {"text": Fields.text, "tail": lambda given, name: given.text(name) if name in given else None},
     "piecewise linear": {
         "name": Fields.text,
         "stages": Fields.whole,
@@ -102,6 +102,7 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     },
     "truncated linear": {"ends": lambda given, name: given.each(name, lambda ends, end: ends.number(end, -inf))},
     "max-affine": {},
+    CellValues.kind: {},
     Antiderivative.kind: {"formula": Fields.text},
     "lipschitz": {"name": Fields.word, "constant": Fields.number},
     "traced": {"name": Fields.word, "formula": lambda given, name: given.text(name) if name in given else None},
@@ -173,7 +174,8 @@ def ends_of(network: Network, given: Fields) -> tuple[Box, tuple[int, ...]]:
 def _domain(given: Fields) -> Box:
     """The domain; names are a list of texts."""
     box = given.inner("box") if "box" in given else given
-    box.optional("names", lambda names, name: names.each(name, Fields.text))
+    if "inputs" not in given:
+        box.optional("names", lambda names, name: names.each(name, Fields.text))
     try:
         return restore_domain(given.data)
     except (TypeError, ValueError, KeyError, OverflowError) as reason:

@@ -15,7 +15,7 @@ is y with its coefficients moved by `λ |y_α|`, and the constant one by `λ |v|
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import singledispatch
 
 import numpy as np
@@ -30,7 +30,7 @@ from ..arithmetic.jets import join as join_jets
 from ..network import Affine, Attention, Network, Softmax
 from ..network.reference import apply, softmax
 from ..targets import Target
-from .heads import Bank, Focus
+from .heads import EnclosedBank, Focus
 from .moments import Moments
 from .polynomials import largest_value, reaches, recentred
 from .ragged import Integers
@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 Pair = tuple[Jet, Jet]
 """The same quantity at the centres of boxes and over the boxes."""
 
-DEGREES = {1: 16, 2: 12, 3: 8}
+DEGREES = {1: 16, 2: 16, 3: 10}
 """Degree m + 1 of the remainder by the number of variables, where heads come in closed form; 2 beyond."""
 DEEP_DEGREES = {1: 10, 2: 6, 3: 5}
 """The same where they do not."""
@@ -49,26 +49,44 @@ PAIRS = 2**20
 """Coefficients of series for all pairs of data tokens on one box; beyond that natural enclosures must do."""
 WORK = 16
 """Numbers a coefficient that a box takes beside the sums over its tokens."""
+LISTED = 2**19
+"""Tokens in play on the boxes that compiled loops are given at a time."""
 CACHE = 2**17
 """Numbers in the largest temporary array of a sum over tokens: it should stay near the processor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """What Taylor series say about boxes; only the bounds are bounds."""
+
+    bound: Floats  # (B,), on |target - network|, largest over outputs; inf where nothing is known
+    at: Floats  # (B,), |target - network| at the centres, about
+    steep: Floats  # (B, D), how much of what is left beyond the polynomial each axis makes; 0 where nothing is known
+
+    @classmethod
+    def nothing(cls, boxes: int, variables: int) -> Expanded:
+        """Where there are no series."""
+        return cls(np.full(boxes, np.inf), np.zeros(boxes), np.zeros((boxes, variables)))
+
+    @classmethod
+    def join(cls, parts: list[Expanded]) -> Expanded:
+        """Several batches as one."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 class TaylorBounds:
     """Bounds the difference of one target and one network on batches of boxes."""
 
-    def __init__(self, target: Target, network: Network, banks: list[list[Bank]]) -> None:
+    def __init__(self, target: Target, network: Network, banks: list[list[EnclosedBank]]) -> None:
         self.target, self.network, self.banks = target, network, banks
         self.pairs = _most_pairs(network)
         self.degree = (DEGREES if network.is_shallow else DEEP_DEGREES).get(target.domain.size, 2)
 
-    def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
-        """Bounds on |target - network| over boxes (B, D), largest over outputs, inf where nothing is known; (B,).
-
-        Nothing is known for long sequences of tokens that attend to each other.
-        """
+    def __call__(self, boxes: Interval, focus: tuple[Focus, ...]) -> Expanded:
+        """Series on boxes (B, D). Nothing is known for long sequences of tokens that attend to each other."""
         size = basis(boxes.shape[1], self.degree).size
         if self.pairs * size > PAIRS:
-            return np.full(len(boxes), np.inf)
+            return Expanded.nothing(len(boxes), boxes.shape[1])
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
         each = WORK if self.network.is_shallow else longest + 1
         rows = max(1, ENTRIES // (size * each * self.network.rows))
@@ -76,12 +94,12 @@ class TaylorBounds:
         for start in range(0, len(boxes), rows):
             pick = np.arange(start, min(start + rows, len(boxes)))
             parts.append(self._bound(boxes[pick], tuple(layer.take(pick) for layer in focus)))
-        return np.concatenate(parts)
+        return Expanded.join(parts)
 
-    def _bound(self, boxes: Interval, focus: tuple[Focus, ...]) -> Floats:
+    def _bound(self, boxes: Interval, focus: tuple[Focus, ...]) -> Expanded:
         difference = self._difference(boxes, focus)
         if difference is None:
-            return np.full(len(boxes), np.inf)
+            return Expanded.nothing(len(boxes), boxes.shape[1])
         centre, around = difference
         base = centre.basis
         last = base.degrees == base.degree  # (C,)
@@ -93,8 +111,12 @@ class TaylorBounds:
             off = rad * reach + sum_error(np.abs(scaled), roundings) + TINY * np.abs(mid)  # reach has TINY to spare
             bound = largest_value(base, scaled) + rounded_up(off.sum(axis=2), roundings)  # (B, m)
             bound = bound + 4 * base.size * SMALLEST  # a few products for each coefficient may underflow
-        bound = bound.max(axis=1)  # (B,)
-        return np.where(np.isnan(bound), np.inf, bound)
+            rest = ((np.abs(scaled) + rad * reach) * last).max(axis=1) @ base.exponents  # (B, D)
+            at = np.abs(mid[..., 0]).max(axis=1)  # (B,)
+        exists = np.isfinite(around.rad).all(axis=(1, 2))  # (B,), on the whole box, as Taylor's theorem asks
+        bound = np.where(exists, bound.max(axis=1), np.inf)  # (B,)
+        known = np.isfinite(rest) & np.isfinite(bound)[:, None]
+        return Expanded(np.where(np.isnan(bound), np.inf, bound), at, np.where(known, rest, 0.0))
 
     def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair | None:
         """Series of network minus target at the centres of boxes (B, D) and over them, (B, m) each, if there are."""
@@ -152,7 +174,7 @@ def _(layer: Softmax, tokens: Jet) -> Jet:
 
 
 def attend(
-    layer: Attention, banks: list[Bank], tokens: Pair, points: Floats, focus: Focus, radius: Floats
+    layer: Attention, banks: list[EnclosedBank], tokens: Pair, points: Floats, focus: Focus, radius: Floats
 ) -> tuple[Pair, Floats]:
     """Series of attention over the tokens in play, (B, n, d) -> (B, n, o), and the images of the centres."""
     closed = tokens[0].degree <= 1 and not layer.attends_data
@@ -173,7 +195,7 @@ def attend(
     return (at, over), image
 
 
-def _with_tail(average: Jet, tail: Floats, bank: Bank) -> Jet:
+def _with_tail(average: Jet, tail: Floats, bank: EnclosedBank) -> Jet:
     """Series (B, n, v) that hold whatever the tail (B, n) of dropped tokens does."""
     share = tail[..., None, None]  # (B, n, 1, 1)
     rad = average.rad + share * (np.abs(average.mid) + average.rad) + np.where(share > 0, SMALLEST, 0.0)
@@ -184,18 +206,36 @@ def _with_tail(average: Jet, tail: Floats, bank: Bank) -> Jet:
 class _Bench:
     """One head on a batch of boxes: its memory tokens in play, seen from the centres (points (B, n, d))."""
 
-    def __init__(self, layer: Attention, head: int, bank: Bank, points: Floats, focus: Focus) -> None:
+    def __init__(self, layer: Attention, head: int, bank: EnclosedBank, points: Floats, focus: Focus) -> None:
         self.layer, self.head, self.bank, self.points, self.active = layer, head, bank, points, focus.active
         self.image = np.empty((*points.shape[:2], bank.values.shape[1]))  # (B, n, v), averages at the centres
 
-    def view(self, rows: Integers) -> _View:
+    def view(self, rows: Integers) -> _HeadView:
         """The tokens in play on some of the boxes; notes the image of their centres."""
         view = _view(self.layer, self.head, self.bank, self.points[rows], *self.active.padded(rows))
         self.image[rows] = view.image
         return view
 
     def polynomials(self, at: Jet, radius: Floats) -> Jet:
-        """Averages (B, n, v) in closed form, for scores affine in x; boxes with lists of similar length go together."""
+        """Averages (B, n, v) in closed form, for scores affine in x; by compiled loops where sums are long."""
+        base = at.basis
+        moments = self._by_lists(at, radius) if base.variables > 1 else self._padded(at, radius)
+        return moments.average(base, reaches(base, radius))
+
+    def _by_lists(self, at: Jet, radius: Floats) -> Moments:
+        query = at.linear(self.layer.query[self.head], self.layer.query_bias[self.head])  # (B, n, k)
+        affine = slice(0, 1 + at.basis.variables)
+        ends = np.cumsum(self.active.lengths * self.points.shape[1]) // LISTED
+        parts = []
+        for rows in np.split(np.arange(len(ends)), np.flatnonzero(np.diff(ends)) + 1):
+            queries = query.mid[rows][..., affine], query.rad[rows][..., affine]  # (R, n, k, 1+D)
+            lists = self.active.take(rows)
+            moments, self.image[rows] = Moments.of_lists(at.basis, lists, self.bank, queries, radius[rows])
+            parts.append(moments)
+        return Moments.join(parts)
+
+    def _padded(self, at: Jet, radius: Floats) -> Moments:
+        """The same in NumPy; boxes with lists of similar length go together."""
         base, lengths = at.basis, self.active.lengths
         order = np.argsort(lengths, kind="stable")
         cost = np.maximum(lengths[order], 1) * base.size * self.points.shape[1]
@@ -208,8 +248,7 @@ class _Bench:
             values = view.values, view.value_radius
             parts.append(Moments.of(base, scores, values, view.real, radius[rows]))
             start += len(rows)
-        moments = Moments.join(parts).take(np.argsort(order, kind="stable"))
-        return moments.average(base, reaches(base, radius))
+        return Moments.join(parts).take(np.argsort(order, kind="stable"))
 
     def series(self, tokens: Pair) -> tuple[Jet, ...]:
         """Averages (B, n, v) at the centres and over the boxes, whatever the series of the tokens."""
@@ -223,7 +262,7 @@ class _Bench:
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
+class _HeadView:
     """The memory tokens in play, as one head sees them from the centres of a chunk of boxes.
 
     The reference key is the average of all keys, data tokens included, under the weights at the centre.
@@ -239,8 +278,8 @@ class _View:
 
 
 def _view(
-    layer: Attention, head: int, bank: Bank, points: Floats, index: Integers, real: npt.NDArray[np.bool_]
-) -> _View:
+    layer: Attention, head: int, bank: EnclosedBank, points: Floats, index: Integers, real: npt.NDArray[np.bool_]
+) -> _HeadView:
     q = points @ layer.query[head] + layer.query_bias[head]  # (B, n, k)
     keys = bank.keys[index]  # (B, T, k)
     scores, values = np.where(real[:, None], q @ np.swapaxes(keys, 1, 2), -1e300), bank.values[index]
@@ -252,7 +291,7 @@ def _view(
         answers = np.concatenate([values, points @ layer.value[head] + layer.value_bias[head]], axis=1)
     share = softmax(scores)
     reference = share @ every  # (B, n, k)
-    return _View(
+    return _HeadView(
         relative=keys[:, None] - reference[:, :, None],
         reference=reference,
         key_radius=bank.key_radius[index][:, None],
@@ -263,7 +302,7 @@ def _view(
     )
 
 
-def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Floats, Floats]:
+def _scores(layer: Attention, head: int, view: _HeadView, tokens: Jet) -> tuple[Floats, Floats]:
     """Coefficients of `(k_j - k̄)·q` up to the degree of the tokens, at least 1, and their radii; (B, n, T, .)."""
     q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
     known = q.basis.count(max(q.degree, 1))
@@ -274,7 +313,7 @@ def _scores(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Floa
     return view.relative @ mid, rounded_up(rad, roundings) + TINY
 
 
-def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, Jet]:
+def _sums(layer: Attention, head: int, view: _HeadView, tokens: Jet) -> tuple[Jet, Jet]:
     """Series of `Σ_j e^{s_j} v_j` (B, n, v) and `Σ_j e^{s_j}` (B, n), whatever the series of the scores."""
     base = tokens.basis
     scores = [np.zeros((base.size, *view.relative.shape[:3])) for _ in range(2)]  # (C, B, n, T)
@@ -291,7 +330,7 @@ def _sums(layer: Attention, head: int, view: _View, tokens: Jet) -> tuple[Jet, J
     return Jet(weights.basis, across @ weights.mid, rounded_up(rad, roundings) + TINY), weights.sum(2)
 
 
-def _with_data(layer: Attention, head: int, view: _View, tokens: Jet, total: Jet, mass: Jet) -> tuple[Jet, Jet]:
+def _with_data(layer: Attention, head: int, view: _HeadView, tokens: Jet, total: Jet, mass: Jet) -> tuple[Jet, Jet]:
     """Add the data tokens, whose keys and values depend on x too."""
     q = tokens.linear(layer.query[head], layer.query_bias[head])  # (B, n, k)
     key = tokens.linear(layer.key[head], layer.key_bias[head])  # (B, n, k)

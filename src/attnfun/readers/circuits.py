@@ -2,14 +2,15 @@
 
 An affine node makes forms of forms. A function of single numbers makes a unit of each form; all units of a node have
 one range, so that they share one bank. Products are squares [T 7.1]. A softmax is `p_i = exp(z_i - log Σ_j exp(z_j))`,
-of two numbers `1/(1 + exp(z_2 - z_1))`. What layers normalise is centred, squared, and multiplied by the root of one
-over the mean of squares.
+of two numbers `1/(1 + exp(z_2 - z_1))`. Units of a softmax and of LayerNorm are chosen so that errors are not passed on
+many times over [T 7.4].
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from math import inf, prod
+from math import inf, log, prod
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,9 @@ FUNCTIONS: Mapping[str, Callable[..., Composite]] = {
     "power": lambda exponent: _of("**", U, exponent),
 }
 """Functions of single numbers that become heads of their own."""
+HALF = Interval(0.5)
+PAIR = _of("log", _of("*", 2.0, _of("cosh", _of("*", 0.5, U))))
+"""h(t) = log(2 cosh(t/2)), the part of log(e^u + e^v) that is not linear, at t = u - v."""
 
 
 # ---------------------------------------------------------------- enclosures
@@ -206,12 +210,12 @@ def _normalised(x: Interval, node: Node) -> Interval:
 def circuit_of(graph: Graph, domain: Box) -> Circuit | None:
     """The circuit of a graph on a domain; None where a unit is unbounded, or they are too many."""
     try:
-        return _Lowering(graph, domain).circuit()
+        return _GraphLowering(graph, domain).circuit()
     except NoCircuit:
         return None
 
 
-class _Lowering:
+class _GraphLowering:
     """Makes the atoms while it walks through a graph."""
 
     def __init__(self, graph: Graph, domain: Box) -> None:
@@ -282,6 +286,8 @@ class _Lowering:
                 return _total_forms(inputs[0], data["axes"], mean=node.operation == "mean")
             case "concat":
                 return np.concatenate(inputs, axis=data["axis"])
+            case "square":
+                return self.squares(inputs[0], text)
             case name if name in FUNCTIONS:
                 return self.units(FUNCTIONS[name](**data), inputs[0], text)
             case _:  # numbers are moved
@@ -302,6 +308,25 @@ class _Lowering:
         return _forms(
             [self.atoms.unit(function, form, text, common if form.terms else None) for form in forms.ravel()]
         ).reshape(forms.shape)
+
+    def squares(self, forms: Forms, text: str) -> Forms:
+        """Squares; those of one atom t share its square, `(a t + c)² = a² t² + 2 a c t + c²`.
+
+        So the distances from n points in d variables take d units, not n d.
+        """
+        found = list(forms.ravel())
+        used = Counter(next(iter(form.terms)) for form in found if len(form.terms) == 1)
+        shared = sorted(atom for atom, count in used.items() if count > 1)
+        ready = dict(zip(shared, self.units(SQUARE, _forms([Linear.atom(atom) for atom in shared]), text), strict=True))
+        alone = [k for k, form in enumerate(found) if len(form.terms) != 1 or next(iter(form.terms)) not in ready]
+        for k, unit in zip(alone, self.units(SQUARE, _forms([found[k] for k in alone]), text), strict=True):
+            found[k] = unit
+        for k in sorted(set(range(len(found))) - set(alone)):
+            ((atom, slope),) = found[k].terms.items()
+            line = Linear.atom(atom).scaled(Interval(2.0) * slope * found[k].constant)
+            whole = line.plus(ready[atom], np.square(slope))  # type: ignore[arg-type]
+            found[k] = whole.plus(Linear(np.square(found[k].constant), {}))  # type: ignore[arg-type]
+        return _forms(found).reshape(forms.shape)
 
     def rectified(self, node: Node, forms: Forms, text: str) -> Forms:
         """Rectifiers and what is affine in them."""
@@ -404,24 +429,41 @@ class _Lowering:
         return found
 
     def softmax_of(self, scores: Forms, text: str) -> Forms:
-        """exp(z_i - log Σ_j exp(z_j)); of two, 1/(1 + exp(z_2 - z_1)) and the rest."""
+        """exp(z_i - log Σ_j exp(z_j)); of two, 1/(1 + exp(z_2 - z_1)) and the rest [T 7.4]."""
         if len(scores) == 1:
             return _forms([Linear(ONE, {})])
         if len(scores) == 2:
             (first,) = self.units(_sigmoid(U), _forms([scores[0].plus(scores[1], -ONE)]), text)
             return _forms([first, Linear(ONE, {}).plus(first, -ONE)])
         ranges = [self.atoms.range(form) for form in scores]
+        lowest, highest = min(float(r.lo) for r in ranges), max(float(r.hi) for r in ranges)
+        far_apart = highest - lowest > log(len(scores))  # errors would count exp(highest - lowest) fold
+        total = self.joined_pairs(scores, text) if far_apart else self.of_powers(scores, ranges, text)
+        least = Interval(lowest) - Interval(highest) - np.log(Interval(float(len(scores))))  # type: ignore[operator]
+        within = Interval(float(least.lo), 0.0)
+        return self.units(EXP, _forms([form.plus(total, -ONE) for form in scores]), text, within)
+
+    def of_powers(self, scores: Forms, ranges: list[Interval], text: str) -> Linear:
+        """log Σ_j exp(z_j) as it stands."""
         middle = Linear(Interval(max(float(r.mid) for r in ranges)), {})
         powers = self.units(EXP, _forms([form.plus(middle, -ONE) for form in scores]), text)
         total = Linear(ZERO, {})
         for power in powers:
             total = total.plus(power)
         (whole,) = self.units(LOG, _forms([total]), text)
-        logarithm = whole.plus(middle)
-        lowest, highest = min(float(r.lo) for r in ranges), max(float(r.hi) for r in ranges)
-        least = Interval(lowest) - Interval(highest) - np.log(Interval(float(len(scores))))  # type: ignore[operator]
-        within = Interval(float(least.lo), 0.0)
-        return self.units(EXP, _forms([form.plus(logarithm, -ONE) for form in scores]), text, within)
+        return whole.plus(middle)
+
+    def joined_pairs(self, scores: Forms, text: str) -> Linear:
+        """log Σ_j exp(z_j) by pairs, `log(e^u + e^v) = (u + v)/2 + h(u - v)` [T 7.4]."""
+        current = list(scores)
+        while len(current) > 1:
+            pairs = list(zip(current[0::2], current[1::2], strict=False))
+            bends = self.units(PAIR, _forms([u.plus(v, -ONE) for u, v in pairs]), text)
+            joined = [u.plus(v).scaled(HALF).plus(bend) for (u, v), bend in zip(pairs, bends, strict=True)]
+            for (u, v), both in zip(pairs, joined, strict=True):
+                self.atoms.learn(both, _joined_range(self.atoms.range(u), self.atoms.range(v)))
+            current = [*joined, *current[2 * len(pairs) :]]
+        return current[0]
 
     def normalise(self, forms: Forms, axes: tuple[int, ...], epsilon: float, text: str) -> Forms:
         """(x - mean)/sqrt(var + epsilon)."""
@@ -434,9 +476,32 @@ class _Lowering:
             squares = self.units(SQUARE, centred, text)
             variance = _total_forms(squares, (0,), mean=True).item().plus(Linear(Interval(epsilon), {}))
             self.atoms.learn(variance, Interval(epsilon, inf))
-            (root,) = self.units(_of("/", 1.0, _of("sqrt", U)), _forms([variance]), text)
-            found[number] = [self.product(form, root, text) for form in centred]
+            found[number] = self.over_root(centred, variance, text)
         return np.moveaxis(found.reshape(moved.shape), range(-len(axes), 0), axes)
+
+    def over_root(self, centred: Forms, variance: Linear, text: str) -> Forms:
+        """c_i/q with q the root of the variance: `exp(log(c_i + M q) - log q) - M` with M about 2√n [T 7.4]."""
+        most = float(np.nextafter(np.sqrt(float(len(centred))), inf))
+        lift, reach = Interval(2.0 * most), Interval(most) * Interval(1.0, 3.0)  # of (c_i + M q)/q
+        (root,) = self.units(_of("sqrt", U), _forms([variance]), text)
+        (logarithm,) = self.units(_of("*", 0.5, LOG), _forms([variance]), text)
+        lifted = _forms([form.plus(root, lift) for form in centred])
+        for form in lifted:
+            self.atoms.learn(form, self.atoms.range(root) * reach)
+        powers = _forms([each.plus(logarithm, -ONE) for each in self.units(LOG, lifted, text)])
+        for form in powers:
+            self.atoms.learn(form, np.log(reach))  # type: ignore[arg-type]
+        return _forms([each.plus(Linear(lift, {}), -ONE) for each in self.units(EXP, powers, text)])
+
+
+def _joined_range(u: Interval, v: Interval) -> Interval:
+    """Of log(e^u + e^v), which grows with both: at their lower ends and at their upper ends."""
+
+    def joined(a: float, b: float) -> Interval:
+        most = Interval(max(a, b))
+        return most + np.log(np.exp(Interval(a) - most) + np.exp(Interval(b) - most))  # type: ignore[operator]
+
+    return Interval(float(joined(float(u.lo), float(v.lo)).lo), float(joined(float(u.hi), float(v.hi)).hi))
 
 
 def _forms(parts: list[Any]) -> Forms:

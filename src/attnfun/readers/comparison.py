@@ -39,7 +39,7 @@ def refuse_misread(reading: Reading, domain: Box) -> None:
     found = np.asarray(reading.run(rows.copy()), dtype=np.float64)
     if found.size != values.size:
         raise InputError(
-            f"{reading.name} must return {size} numbers a point, as was read from it",
+            f"{reading.name} must return {size} numbers per point, as its graph does",
             got=f"shape {found.shape} for {len(rows)} points",
         )
     found = found.reshape(values.shape)

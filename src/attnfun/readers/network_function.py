@@ -20,6 +20,12 @@ from .graph import Floats, Graph
 class NetworkFunction(Target):
     """The function of a graph, in real arithmetic on its constants."""
 
+    graph: Graph
+    name: str
+    given: tuple[str, ...]
+    """What is assumed of how the network runs."""
+    output: str | None
+    """What of a classifier is meant."""
     status = Status.PROVED
     kind = "network"
 
@@ -32,10 +38,8 @@ class NetworkFunction(Target):
         given: tuple[str, ...] = (),
         output: str | None = None,
     ) -> None:
-        self.graph, self.domain, self.output_shape, self.name = graph, domain, output_shape, name
-        self.given, self.output = given, output
-        """What is assumed of how the network runs, and what of a classifier is meant."""
-        self.assumptions = self.granted(given)
+        vars(self).update(graph=graph, domain=domain, output_shape=output_shape, name=name, given=given, output=output)
+        vars(self).update(assumptions=self.granted(given))
 
     @staticmethod
     def granted(given: Sequence[str]) -> tuple[str, ...]:

@@ -38,6 +38,13 @@ def with_output(reading: Reading, output: str) -> Graph:
         raise InputError(f"a classifier must have one axis of classes for output={output!r}", got=shape)
     if output == "logits":
         return build.graph(logits)
+    if last == "pairs" or (last == "margin" and output == "probabilities"):
+        what = "pairs of classes" if last == "pairs" else "margins"
+        raise InputError(
+            f"output={output!r} must be known for the classifier, and {reading.name} has {what} only",
+            got=output,
+            remedy='Leave output= out, or write output="logits".',
+        )
     if output == "probabilities":
         kind = last or ("softmax" if classes > 1 else "sigmoid")
         data = {"axis": len(shape) - 1} if kind == "softmax" else {}

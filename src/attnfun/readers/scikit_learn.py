@@ -1,4 +1,4 @@
-"""Fitted scikit-learn estimators: multi-layer perceptrons, linear models, kernel ridge, and pipelines of these."""
+"""Fitted scikit-learn estimators: multi-layer perceptrons, linear models, kernel expansions, and pipelines of these."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..arguments import on_one_line
 from ..domains.box import Box
 from ..errors import InputError
 from .graph import Floats
+from .kernels import gaussian_process, kernel_ridge, support_vectors
 from .writer import Reading, Value, Writer, unsupported
 
 
@@ -71,6 +72,10 @@ def _activation(final: Any) -> str:
         if final.out_activation_ not in ("identity", "logistic", "softmax"):
             raise unsupported(f"out_activation_={final.out_activation_!r}", ["identity", "logistic", "softmax"])
         return {"logistic": "sigmoid"}.get(final.out_activation_, final.out_activation_)
+    if hasattr(final, "support_vectors_"):  # probabilities of support vectors are not functions of their margins
+        if not hasattr(final, "decision_function"):
+            return "identity"
+        return "pairs" if len(getattr(final, "classes_", ())) > 2 else "margin"
     if hasattr(final, "classes_") and hasattr(final, "predict_proba"):
         return "sigmoid" if len(final.classes_) == 2 else "softmax"
     return "margin" if hasattr(final, "classes_") else "identity"
@@ -92,6 +97,7 @@ _RUN: dict[str, Callable[[Any, Floats], Floats]] = {
     "sigmoid": _probabilities,
     "softmax": lambda model, rows: model.predict_proba(rows),
     "margin": lambda model, rows: model.decision_function(rows),
+    "pairs": lambda model, rows: model.decision_function(rows),
 }
 """What an estimator says at points, by the activation that it applies to its last values."""
 
@@ -119,23 +125,6 @@ def _linear(write: Writer, value: Value, model: Any) -> Value:
 
 def _logistic(write: Writer, value: Value, model: Any) -> Value:
     return _linear(write, value, model)
-
-
-def _kernel_ridge(write: Writer, value: Value, model: Any) -> Value:
-    """`Σ_i a_i k(x, x_i)` with the kernel `exp(-γ |x - x_i|²)` or `x·x_i`."""
-    points = np.asarray(model.X_fit_, dtype=np.float64)  # (n, D)
-    weights = np.asarray(model.dual_coef_, dtype=np.float64).reshape(len(points), -1)  # (n, m)
-    if model.kernel == "linear":
-        return write.linear(write.linear(value, points.T), weights)
-    if model.kernel != "rbf":
-        raise unsupported(f"kernel={model.kernel!r} of {write.name}", ["linear", "rbf"])
-    apart = write.apply("square", write.subtract(write.reshape(value, (1, 1, -1)), points))  # (1, n, D)
-    squares = write.reduce("sum", apart, [2], keep=False)  # (1, n)
-    if model.gamma is None:  # one over the number of variables
-        exponents = write.divide(write.multiply(squares, np.array(-1.0)), np.array(float(points.shape[1])))
-    else:
-        exponents = write.multiply(squares, np.array(-float(model.gamma)))
-    return write.linear(write.apply("exp", exponents), weights)
 
 
 def _standard(write: Writer, value: Value, step: Any) -> Value:
@@ -191,6 +180,8 @@ ESTIMATORS: dict[str, Callable[[Writer, Value, Any], Value]] = {
     "LinearClassifierMixin": _linear,
     "LinearModel": _linear,
     "LinearSVR": _linear,
-    "KernelRidge": _kernel_ridge,
+    "KernelRidge": kernel_ridge,
+    "BaseLibSVM": support_vectors,
+    "GaussianProcessRegressor": gaussian_process,
 }
 """Last steps, by their classes."""

@@ -17,7 +17,7 @@ from .graph import Floats
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class AffineStep:
     """An operation on earlier values: an affine map of one or two, then a clip or a leak if any."""
 
     sources: tuple[int, ...]
@@ -40,47 +40,47 @@ class Stages:
     """Collects operations; value 0 is the input, and every operation returns the number of a new value."""
 
     def __init__(self, size: int) -> None:
-        self.widths, self.nodes = [size], list[Step]()
+        self.widths, self.nodes = [size], list[AffineStep]()
 
     def linear(self, source: int, weight: Floats, bias: Floats) -> int:
         """`h weight + bias`."""
         if weight.shape[0] != self.widths[source]:
             raise InputError(f"a linear layer must have {self.widths[source]} inputs here", got=weight.shape[0])
-        return self._add(Step((source,), (weight,), bias))
+        return self._add(AffineStep((source,), (weight,), bias))
 
     def shift(self, source: int, bias: Floats) -> int:
         """`h + bias`."""
         width = self.widths[source]
         shift = np.array(np.broadcast_to(bias, (width,)), dtype=np.float64)
-        return self._add(Step((source,), (np.eye(width),), shift, unweighted=True))
+        return self._add(AffineStep((source,), (np.eye(width),), shift, unweighted=True))
 
     def scale(self, source: int, factors: Floats) -> int:
         """`h * factors`, feature by feature."""
         width = self.widths[source]
-        return self._add(Step((source,), (np.diag(np.broadcast_to(factors, (width,))),), np.zeros(width)))
+        return self._add(AffineStep((source,), (np.diag(np.broadcast_to(factors, (width,))),), np.zeros(width)))
 
     def clip(self, source: int, low: float, high: float) -> int:
         """`clip(h, low, high)`."""
         width = self.widths[source]
-        return self._add(Step((source,), (np.eye(width),), np.zeros(width), low, high, unweighted=True))
+        return self._add(AffineStep((source,), (np.eye(width),), np.zeros(width), low, high, unweighted=True))
 
     def leaky(self, source: int, slope: float) -> int:
         """`max(0, h) - slope max(0, -h)`."""
         width = self.widths[source]
-        return self._add(Step((source,), (np.eye(width),), np.zeros(width), leak=slope, unweighted=True))
+        return self._add(AffineStep((source,), (np.eye(width),), np.zeros(width), leak=slope, unweighted=True))
 
     def add(self, first: int, second: int) -> int:
         """The sum of two values of one width."""
         width = self.widths[first]
         if self.widths[second] != width:
             raise InputError("values that are added must have one width", got=(width, self.widths[second]))
-        return self._add(Step((first, second), (np.eye(width), np.eye(width)), np.zeros(width)))
+        return self._add(AffineStep((first, second), (np.eye(width), np.eye(width)), np.zeros(width)))
 
     def combine(self, sources: list[int], weights: list[Floats], bias: Floats) -> int:
         """`Σ h_k weights_k + bias`, weights (d_k, m); no value occurs twice."""
-        return self._add(Step(tuple(sources), tuple(weights), bias))
+        return self._add(AffineStep(tuple(sources), tuple(weights), bias))
 
-    def _add(self, node: Step) -> int:
+    def _add(self, node: AffineStep) -> int:
         self.nodes.append(node)
         self.widths.append(len(node.bias))
         return len(self.nodes)
@@ -108,7 +108,7 @@ class Stages:
                 start += self.widths[value]
         return stages
 
-    def _joined(self, output: int) -> list[Step]:
+    def _joined(self, output: int) -> list[AffineStep]:
         """The nodes up to the output; an affine map that only a shift, a clip or a leak reads is done with it."""
         nodes, users = self.nodes[:output], _users(self.nodes[:output], output)
         for number, node in enumerate(nodes, 1):
@@ -124,7 +124,7 @@ class Stages:
         return nodes
 
 
-def _users(nodes: list[Step], output: int) -> list[list[int]]:
+def _users(nodes: list[AffineStep], output: int) -> list[list[int]]:
     """By value, the operations that the output needs and that read it."""
     needed, users = {output}, [list[int]() for _ in range(len(nodes) + 1)]
     for number in reversed(range(1, len(nodes) + 1)):
@@ -135,7 +135,7 @@ def _users(nodes: list[Step], output: int) -> list[list[int]]:
     return users
 
 
-def _stages(node: Step, weight: Floats, kept: list[Floats]) -> list[Stage]:
+def _stages(node: AffineStep, weight: Floats, kept: list[Floats]) -> list[Stage]:
     """One operation as stages, values that are kept in front."""
     bias = node.bias
     carry = np.hstack(kept) if kept else np.zeros((len(weight), 0))  # (d, c)

@@ -45,7 +45,8 @@ class Reading:
     """In which `run` computes."""
     assumptions: tuple[str, ...] = ()
     last: str = ""
-    """The activation of a classifier, "sigmoid" or "softmax", if that is known and not in the graph."""
+    """What a classifier does to the output of the graph: "sigmoid", "softmax", or nothing where that is a "margin" or
+    margins of "pairs" of classes; empty where it is not known, or in the graph."""
 
 
 def unsupported(what: str, known: Sequence[str]) -> InputError:

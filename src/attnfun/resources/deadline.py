@@ -1,4 +1,6 @@
-"""One deadline for a whole piece of work: made once from a time limit and handed to every stage, never looked up.
+"""One deadline for a whole piece of work: made once from a time limit and handed to every stage.
+
+Values and circuits of a target are worked out when a stage first needs them, so they read the one `in_force`.
 
 Loops read it between steps whose cost is bounded. What it does not interrupt: a running call of the user's own
 function, and the first compilation of kernels on a machine.
@@ -7,7 +9,9 @@ function, and the first compilation of kernels on a machine.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -76,3 +80,27 @@ class Deadline:
 
 NEVER = Deadline()
 """No limit."""
+
+_IN_FORCE: ContextVar[Deadline] = ContextVar("deadline", default=NEVER)
+
+
+@contextmanager
+def until(deadline: Deadline) -> Iterator[None]:
+    """In this context values and circuits of targets that are not there by the deadline raise TimeLimitReached.
+
+    >>> with until(Deadline(limit=1.0)):
+    ...     in_force().limit
+    1.0
+    >>> in_force().limit
+    inf
+    """
+    before = _IN_FORCE.set(deadline)
+    try:
+        yield
+    finally:
+        _IN_FORCE.reset(before)
+
+
+def in_force() -> Deadline:
+    """The deadline of the innermost `until` of this thread; workers have none, whoever waits for them has."""
+    return _IN_FORCE.get()

@@ -10,23 +10,25 @@ import numpy as np
 from ..arguments import real_number
 from ..arithmetic import Untraceable
 from ..domains.box import Box
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..formula.sympy_reader import is_sympy, sympy_formula
 from .antiderivatives import Antiderivative
 from .base import Floats, Status, Target
 from .callables import BlackBox, Lipschitz, PythonFunction, Traced
+from .cells import CellValues
 from .evaluations import Cache, Sampling
 from .expression import Expression
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
 from .samples import Samples, SamplesTarget
 
-SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget)}
+SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget, CellValues)}
 """Targets that are restored from their arrays, by the kind in their description."""
 
 __all__ = [
     "Antiderivative",
     "Cache",
+    "CellValues",
     "Expression",
     "MaxAffine",
     "PiecewiseLinear",
@@ -41,7 +43,13 @@ __all__ = [
 ]
 
 
-def as_target(target: object, domain: Box, lipschitz: float | None = None, sampling: Sampling | None = None) -> Target:
+def as_target(
+    target: object,
+    domain: Box,
+    lipschitz: float | None = None,
+    sampling: Sampling | None = None,
+    tail: str | None = None,
+) -> Target:
     """Read a target as users write it: a text, a Python function, or a target already made.
 
     A function with a declared `lipschitz` constant is a black box and is not traced. Any other function is run on
@@ -57,7 +65,9 @@ def as_target(target: object, domain: Box, lipschitz: float | None = None, sampl
         target, names = sympy_formula(target, domain.names)
         domain = domain if domain.names is not None or len(names) != domain.size else domain.renamed(names)
     if isinstance(target, str):
-        return Expression(target, domain)
+        return Expression(target, domain, tail)
+    if tail is not None:
+        raise InputError("tail= goes with formulas in text", got=shown(target))
     if not callable(target):
         raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
     function = PythonFunction(target, domain)
@@ -82,7 +92,7 @@ def restore(
     A given function is checked against the recorded samples.
     """
     if description["kind"] == "expression":
-        return Expression(description["text"], domain)
+        return Expression(description["text"], domain, description.get("tail"))
     if description["kind"] == Antiderivative.kind:
         return Antiderivative(Expression(description["formula"], domain))
     if description["kind"] in SAVED:

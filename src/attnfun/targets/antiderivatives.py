@@ -21,7 +21,7 @@ from ..arithmetic import Interval, Jet
 from ..arithmetic.models import TaylorModels
 from ..errors import InputError
 from .base import Floats, Status, Target, refuse_nonfinite
-from .expression import LIBRARY_ASSUMPTION, Expression
+from .expression import Expression
 
 DEGREE = 12
 """Degree of the remainder of Taylor models."""
@@ -34,10 +34,10 @@ CLOSE = 1e-14
 class Antiderivative(Target):
     """The integral of a formula in one variable from the lower end of its domain."""
 
+    formula: Expression
     status = Status.PROVED
     kind = "antiderivative"
     output_shape = ()
-    assumptions = (LIBRARY_ASSUMPTION,)
 
     def __init__(self, formula: Expression) -> None:
         if formula.domain.size != 1 or formula.output_shape != ():
@@ -45,7 +45,12 @@ class Antiderivative(Target):
                 "an antiderivative needs one variable and one output",
                 got=f"{formula.domain.size} variables and values of shape {formula.output_shape}",
             )
-        self.formula, self.domain = formula, formula.domain
+        vars(self).update(formula=formula, domain=formula.domain)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the formula."""
+        return self.formula.assumptions
 
     @property
     def continuous(self) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from copy import copy
+from dataclasses import FrozenInstanceError
 from enum import Enum
 from functools import cached_property
 from hashlib import sha256
@@ -20,7 +20,6 @@ from ..domains.box import Box
 from ..errors import InputError
 from ..formula.circuits import Circuit
 from ..formula.maxima import Maxima
-from ..resources.deadline import NEVER, Deadline
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +60,7 @@ class Status(Enum):
 
 
 class Target(ABC):
-    """A function from the box `domain` to arrays of shape `output_shape`.
+    """A function from the box `domain` to arrays of shape `output_shape`; a value that does not change.
 
     Everything below this line works on rows: points are `(B, D)`, values `(B, m)`, with the coordinates of
     a point and of a value flattened row by row.
@@ -76,21 +75,10 @@ class Target(ABC):
     """Has it values at any point of the domain?"""
     enclosable: bool = True
     """Is more known of its ranges than nothing?"""
-    deadline: Deadline = NEVER
-    """When what it works out for others, values or a circuit, must be there; see `until`."""
 
-    @contextmanager
-    def until(self, deadline: Deadline) -> Iterator[None]:
-        """In this context values and circuits that are not there by the deadline raise TimeLimitReached."""
-        before, self.deadline = self.deadline, deadline
-        try:
-            yield
-        finally:
-            self.deadline = before
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the deadline: clocks of other machines show other times."""
-        return {name: value for name, value in vars(self).items() if name != "deadline"}
+    def __setattr__(self, name: str, value: object) -> None:
+        """Targets are values: `__init__` fills `vars(self)`, and nothing is written later but what is cached."""
+        raise FrozenInstanceError(f"{name} of {type(self).__name__} cannot be changed to {value!r}")
 
     @property
     def may_jump(self) -> bool:
@@ -105,6 +93,11 @@ class Target(ABC):
     @property
     def evaluations(self) -> int | None:
         """Points at which a black box was called; None for targets that cost nothing to call."""
+        return None
+
+    @property
+    def recorded(self) -> tuple[Floats, Floats] | None:
+        """Points (S, D) and values (S, m) of a black box that its enclosures rest on; None for all others."""
         return None
 
     @property
@@ -166,10 +159,14 @@ class Target(ABC):
     def restricted(self, domain: Box) -> Self:
         """The same function on a part of its domain."""
         part = copy(self)
-        part.domain = domain
         for name in [name for name in vars(part) if isinstance(getattr(type(part), name, None), cached_property)]:
-            delattr(part, name)  # what was worked out for the whole domain
+            del vars(part)[name]  # what was worked out for the whole domain
+        vars(part)["domain"] = domain
         return part
+
+    def observed(self) -> Target:
+        """The target with all values that were sampled by now; itself unless it is a black box that they confine."""
+        return self
 
     def one_token(self) -> Target | None:
         """A map on sequences that treats every token alike, as a map on one token; None for all others."""

@@ -8,9 +8,10 @@ the function by a cone. `BlackBox` functions can be sampled and nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from inspect import signature
 from math import prod
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,17 @@ import numpy.typing as npt
 from ..arguments import as_word, on_one_line
 from ..arithmetic import Interval, Untraceable
 from ..arithmetic.directed import above, below, norm_up, rounded_up, times_up, with_room
+from ..domains import TwoInputs
 from ..domains.box import Box
 from ..errors import InputError
 from ..formula.agreement import outside, refuse_disagreement, refuse_other_series
 from ..formula.polynomials import piecewise_polynomial
 from ..formula.program import Program
+from ..formula.symbols import branching, elementwise
 from ..formula.tokenwise import acts_on_each_token
-from ..formula.tracing import elementwise, traced
+from ..formula.tracing import traced
 from ..formula.writing import written
+from ..resources.deadline import in_force
 from .base import Floats, Status, Target, digest, refuse_nonfinite
 from .evaluations import Evaluations, Sampling
 from .expression import LIBRARY_ASSUMPTION
@@ -82,7 +86,17 @@ class PythonFunction:
         return program
 
     def _first_call(self, rows: Floats) -> Floats:
-        """Values at rows; a function that takes single numbers only is called with one point at a time from here on."""
+        """Values at rows; a function that takes single numbers only is called with one point at a time from here on.
+
+        One of a single argument named as the variable gets numbers, as a formula of it does, unless it wants points.
+        """
+        whole = self.function
+        if takes_the_variable(whole, self.domain):
+            try:
+                self.function = ByName(whole, (0,))
+                return self._first_call(rows)
+            except InputError:
+                self.function = whole
         try:
             return self._call(rows)
         except InputError as reason:
@@ -104,6 +118,7 @@ class PythonFunction:
         try:
             with np.errstate(all="ignore"):
                 result = np.asarray(self.function(points))
+                result = result.astype(np.float64) if result.dtype == object else result
         except Exception as reason:
             raise InputError(
                 f"{self.name} must accept an array of points of shape {shape}",
@@ -114,7 +129,7 @@ class PythonFunction:
             raise InputError(
                 f"{self.name} must return real numbers with the leading axis of its argument ({len(rows)},)",
                 got=f"shape {result.shape} of {result.dtype} for points of shape {shape}",
-                remedy="Return the leading axes followed by the shape of one value.",
+                remedy="Index variables as p[..., 0], put several values together with np.stack(values, axis=-1).",
             )
         return result.astype(np.float64)
 
@@ -141,8 +156,29 @@ class ByName:
         return ByName(function, self.order)
 
     def __call__(self, points: Any) -> Any:
+        """(..., D) -> (...); several values in a tuple stand side by side, (..., m)."""
+        values = self.function(*(points[..., k] for k in self.order))
+        if not isinstance(values, tuple):
+            return values
+        ones = [np.broadcast_to(value, points.shape[:-1]) for value in values]
+        return np.stack(ones, axis=-1)
+
+
+class OfTwoInputs:
+    """A function f(Q, K) as one of joined points."""
+
+    def __init__(self, function: Function, domain: TwoInputs, order: tuple[int, ...]) -> None:
+        self.function, self.domain, self.order = function, domain, order
+        self.__name__ = getattr(function, "__name__", type(function).__name__)
+
+    def around(self, function: Function) -> OfTwoInputs:
+        """The same for another function."""
+        return OfTwoInputs(function, self.domain, self.order)
+
+    def __call__(self, points: Any) -> Any:
         """(..., D) -> (...)."""
-        return self.function(*(points[..., k] for k in self.order))
+        parts = self.domain.separate(points)
+        return self.function(*(parts[k] for k in self.order))
 
 
 def arguments_by_name(function: Function, domain: Box) -> Function:
@@ -151,10 +187,14 @@ def arguments_by_name(function: Function, domain: Box) -> Function:
     >>> arguments_by_name(lambda y, x: y - x, Box([0, 0], [1, 1], ("x", "y")))(np.array([[0.25, 1.0]]))
     array([0.75])
     """
-    wanted = _arguments(function.pyfunc if isinstance(function, np.vectorize) else function)
+    wanted = _arguments(function)
+    if isinstance(domain, TwoInputs):
+        inputs = tuple(domain.inputs)
+        swapped = set(wanted) == set(inputs) and wanted != inputs
+        return OfTwoInputs(function, domain, (1, 0) if swapped else (0, 1))
     if len(wanted) < 2 or len(domain.shape) != 1:
         return function
-    if domain.names is None:
+    if domain.names is None or isinstance(function, np.ufunc):
         return ByName(function, tuple(range(len(wanted)))) if len(wanted) == domain.size else function
     if set(wanted) == set(domain.names):
         return ByName(function, tuple(domain.names.index(name) for name in wanted))
@@ -166,11 +206,24 @@ def arguments_by_name(function: Function, domain: Box) -> Function:
     )
 
 
+def takes_the_variable(function: Function, domain: Box) -> bool:
+    """Is its one argument named as the one variable of the domain?"""
+    named = domain.shape == (1,) and domain.names is not None and not isinstance(function, ByName | OneByOne)
+    return named and _arguments(function) == domain.names
+
+
 def _arguments(function: Any) -> tuple[str, ...]:
-    """The arguments that a Python function needs, by name; other callables take points."""
-    if not isinstance(function, FunctionType):
+    """The arguments that a callable needs, by name; none where that is not known."""
+    function = function.pyfunc if isinstance(function, np.vectorize) else getattr(function, "py_func", function)
+    if isinstance(function, np.ufunc):
+        return tuple(f"x{k}" for k in range(function.nin))
+    written = isinstance(function, FunctionType | MethodType | partial)
+    if not written and not isinstance(type(function).__call__, FunctionType):
         return ()
-    needed = [each for each in signature(function).parameters.values() if each.default is each.empty]
+    try:
+        needed = [each for each in signature(function).parameters.values() if each.default is each.empty]
+    except (TypeError, ValueError):  # made of something without a signature
+        return ()
     plain = all(each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in needed)
     return tuple(each.name for each in needed) if plain else ()
 
@@ -188,7 +241,7 @@ class OneByOne:
 
     def __call__(self, *arrays: Any) -> Any:
         """Arrays of one shape in, one of that shape out."""
-        return elementwise(self.function, *arrays)
+        return elementwise(branching(self.function), *arrays)
 
 
 def one_by_one(function: Function) -> Function:
@@ -203,13 +256,13 @@ class Traced(OfProgram):
     array([[0.4794]])
     """
 
+    function: PythonFunction
     status = Status.PROVED
     kind = "traced"
 
     def __init__(self, function: PythonFunction, program: Program) -> None:
-        self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
-        self.program = program
-        self.assumptions = self.granted(function.name)
+        vars(self).update(function=function, domain=function.domain, output_shape=function.output_shape)
+        vars(self).update(program=program, assumptions=self.granted(function.name))
 
     @staticmethod
     def granted(name: str) -> tuple[str, ...]:
@@ -284,6 +337,9 @@ class OneToken:
 class BlackBox(Target):
     """A function about which nothing is known but its values."""
 
+    function: PythonFunction
+    record: Evaluations
+    """The function, which remembers what it returned."""
     status = Status.ESTIMATED
     enclosable = False
     kind = "black box"
@@ -300,13 +356,15 @@ class BlackBox(Target):
         return len(lines) == 1 and lines[0].startswith(cls.began(name)) and lines[0].endswith(cls.ENDED)
 
     def __init__(self, function: PythonFunction, reason: str, sampling: Sampling | None = None) -> None:
-        self.function, self.domain, self.output_shape = function, function.domain, function.output_shape
-        self.record = Evaluations(function, self.domain.size, self.outputs, sampling, function.name, function.made_of)
-        self.assumptions = (f"{self.began(function.name)}{on_one_line(reason)}{self.ENDED}",)
+        vars(self).update(function=function, domain=function.domain, output_shape=function.output_shape)
+        vars(self).update(
+            record=Evaluations(function, self.domain.size, self.outputs, sampling, function.name, function.made_of),
+            assumptions=(f"{self.began(function.name)}{on_one_line(reason)}{self.ENDED}",),
+        )
 
     def values(self, rows: Floats) -> Floats:
         """Call the function where it was not called yet."""
-        return refuse_nonfinite(self, rows, self.record(rows, self.deadline))
+        return refuse_nonfinite(self, rows, self.record(rows, in_force()))
 
     @property
     def evaluations(self) -> int:
@@ -325,6 +383,13 @@ class Lipschitz(Target):
     half-widths r, `|x - p| <= |(|c - p| + r)|_2`; the enclosure is the intersection over the nearest samples.
     """
 
+    function: PythonFunction | None
+    record: Evaluations | None
+    """The function, which remembers what it returned; shared with all that `observed` returns."""
+    constant: float
+    name: str
+    samples: tuple[Floats, Floats]
+    """Points (S, D) and values (S, m)."""
     status = Status.CONDITIONAL
     kind = "lipschitz"
 
@@ -338,49 +403,66 @@ class Lipschitz(Target):
         name: str = "",
         sampling: Sampling | None = None,
     ) -> None:
-        self.function, self.constant, self.domain, self.output_shape = (
-            function,
-            constant,
-            domain,
-            output_shape,
-        )
-        self.name = name or (function.name if function else "f")
-        self.assumptions = (
-            f"{self.name} is Lipschitz with constant {constant:g} (Euclidean norm, each output)",
-            f"the values that {self.name} returned are exact",
-        )
-        points, values = samples or (np.empty((0, domain.size)), np.empty((0, self.outputs)))
-        self.points, self.sampled = points, values  # (S, D), (S, m)
-        self._tree: Any = None
-        self.record, self.evaluable = None, function is not None
+        name = name or (function.name if function else "f")
+        record = None
         if function is not None:
-            self.record = Evaluations(function, domain.size, self.outputs, sampling, function.name, function.made_of)
+            record = Evaluations(function, domain.size, prod(output_shape), sampling, name, function.made_of)
+            samples = samples or function.first
+        vars(self).update(
+            function=function,
+            constant=constant,
+            domain=domain,
+            output_shape=output_shape,
+            name=name,
+            assumptions=(
+                f"{name} is Lipschitz with constant {constant:g} (Euclidean norm, each output)",
+                f"the values that {name} returned are exact",
+            ),
+            samples=samples or (np.empty((0, domain.size)), np.empty((0, prod(output_shape)))),
+            record=record,
+            evaluable=function is not None,
+        )
+
+    @property
+    def recorded(self) -> tuple[Floats, Floats]:
+        """The samples."""
+        return self.samples
+
+    @property
+    def points(self) -> Floats:
+        """Of the samples, (S, D)."""
+        return self.samples[0]
+
+    @property
+    def sampled(self) -> Floats:
+        """Values of the samples, (S, m)."""
+        return self.samples[1]
+
+    def observed(self) -> Lipschitz:
+        """The same function, confined by every value that it has returned by now."""
+        if self.record is None or not self.record.count or self.points is self.record.points:
+            return self
+        more = Lipschitz(None, self.constant, self.domain, self.output_shape, self.record.samples, self.name)
+        vars(more).update(function=self.function, record=self.record, evaluable=True)
+        return more
 
     def values(self, rows: Floats) -> Floats:
-        """Call the function where it was not called yet, and remember what it said."""
+        """Call the function where it was not called yet; enclosures stay as they are, see `observed`."""
         if self.record is None:
             raise InputError(
                 f"values of {self.name} need its code, which no file has",
                 got="recorded values alone",
                 remedy="Pass the function with the file, or compile it anew.",
             )
-        values = refuse_nonfinite(self, rows, self.record(rows, self.deadline))
-        if self.record.count > len(self.points):
-            self.points, self.sampled, self._tree = self.record.points, self.record.values, None
-        return values
+        return refuse_nonfinite(self, rows, self.record(rows, in_force()))
 
     @property
     def evaluations(self) -> int:
         """Points at which it was called."""
-        return len(self.points)
+        return len(self.points) if self.record is None else self.record.count
 
     def enclose(self, boxes: Interval) -> Interval:
         """Intersect the cones of the nearest samples; O(log S) a box."""
-        if self._tree is None:
-            from scipy.spatial import KDTree
-
-            self._refuse_false_constant()
-            self._tree = KDTree(self.points)
         nearest = min(2**self.domain.size + 2 * self.domain.size, 32, len(self.points))
         centre, radius = boxes.mid, boxes.radius
         _, index = self._tree.query(centre, nearest)
@@ -405,7 +487,8 @@ class Lipschitz(Target):
 
     def __getstate__(self) -> dict[str, Any]:
         """What enclosures are made of; the function itself stays where it is called."""
-        return {**super().__getstate__(), "function": None, "record": None, "evaluable": False, "_tree": None}
+        kept = {name: value for name, value in vars(self).items() if name != "_tree"}
+        return {**kept, "function": None, "record": None, "evaluable": False}
 
     def contradiction(self, point: Floats) -> str:
         """Two samples whose cones miss each other at the point, which becomes a sample where the function is at hand.
@@ -415,11 +498,24 @@ class Lipschitz(Target):
         """
         if self.record is not None and self.domain.contains(point[None])[0]:
             self.values(point[None])
+            return self.observed().steepest_at(point)
+        return self.steepest_at(point)
+
+    def steepest_at(self, point: Floats) -> str:
+        """Two recorded samples whose cones miss each other at the point, in words; nothing if none do."""
         reach = norm_up(self.points - point, axis=1, keepdims=True)  # (S, 1)
         cone = with_room(self.constant) * reach  # (S, 1)
         low, high = self.sampled - cone, self.sampled + cone  # (S, m)
         apart = int((low.max(axis=0) - high.min(axis=0)).argmax())
         return self._steeper(low[:, [apart]].argmax(axis=0), high[:, [apart]].argmin(axis=0))
+
+    @cached_property
+    def _tree(self) -> Any:
+        """A k-d tree of the samples, which must not contradict the declared constant."""
+        from scipy.spatial import KDTree
+
+        self._refuse_false_constant()
+        return KDTree(self.points)
 
     def _refuse_false_constant(self) -> None:
         """Compare neighbouring samples with the declared constant."""

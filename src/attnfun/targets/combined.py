@@ -27,15 +27,19 @@ def joined(lines: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 class Stacked(Target):
     """The values of several functions of one variable point, one after the other."""
 
+    parts: tuple[Target, ...]
     kind = "stacked"
 
     def __init__(self, parts: Sequence[Target], domain: Box) -> None:
-        self.parts, self.domain = tuple(parts), domain
-        self.output_shape = (sum(part.outputs for part in parts),)
-        self.status = Status.weakest(part.status for part in parts)
-        self.assumptions = joined([part.assumptions for part in parts])
-        self.evaluable = all(part.evaluable for part in parts)
-        self.enclosable = all(part.enclosable for part in parts)
+        vars(self).update(
+            parts=tuple(parts),
+            domain=domain,
+            output_shape=(sum(part.outputs for part in parts),),
+            status=Status.weakest(part.status for part in parts),
+            assumptions=joined([part.assumptions for part in parts]),
+            evaluable=all(part.evaluable for part in parts),
+            enclosable=all(part.enclosable for part in parts),
+        )
 
     @property
     def continuous(self) -> bool:
@@ -60,6 +64,10 @@ class Stacked(Target):
         each = [known for part in self.parts if (known := part.modulus(distances)) is not None]
         return np.hstack(each) if len(each) == len(self.parts) else None
 
+    def observed(self) -> Stacked:
+        """All parts with their values by now."""
+        return Stacked([part.observed() for part in self.parts], self.domain)
+
     def contradiction(self, point: Floats) -> str:
         """The first one of a part."""
         return next(filter(None, (part.contradiction(point) for part in self.parts)), "")
@@ -77,18 +85,25 @@ class Stacked(Target):
 class Composed(Target):
     """`outer(inner(x))`; the values of the inner function, row by row, are points of the outer one's domain."""
 
+    outer: Target
+    inner: Target
+    name: str
     kind = "composed"
 
     def __init__(
         self, outer: Target, inner: Target, name: str = "", output_shape: tuple[int, ...] | None = None
     ) -> None:
-        self.outer, self.inner, self.domain = outer, inner, inner.domain
-        self.output_shape = outer.output_shape if output_shape is None else output_shape
-        self.status = Status.weakest([outer.status, inner.status])
-        self.assumptions = joined([inner.assumptions, outer.assumptions])
-        self.evaluable = outer.evaluable and inner.evaluable
-        self.enclosable = outer.enclosable and inner.enclosable
-        self.name = name or f"{name_of(outer)} of {name_of(inner)}"
+        vars(self).update(
+            outer=outer,
+            inner=inner,
+            domain=inner.domain,
+            output_shape=outer.output_shape if output_shape is None else output_shape,
+            status=Status.weakest([outer.status, inner.status]),
+            assumptions=joined([inner.assumptions, outer.assumptions]),
+            evaluable=outer.evaluable and inner.evaluable,
+            enclosable=outer.enclosable and inner.enclosable,
+            name=name or f"{name_of(outer)} of {name_of(inner)}",
+        )
 
     @property
     def continuous(self) -> bool:
@@ -121,6 +136,10 @@ class Composed(Target):
         inner = self.inner.modulus(distances)
         return None if inner is None else self.outer.modulus(inner)
 
+    def observed(self) -> Composed:
+        """Both with their values by now."""
+        return Composed(self.outer.observed(), self.inner.observed(), self.name, self.output_shape)
+
     def contradiction(self, point: Floats) -> str:
         """One of the inner function, or of the outer one at the value of the inner one."""
         value = self.inner.enclose(Interval(point[None])).mid[0]  # (k,)
@@ -145,7 +164,7 @@ def combined(
     if description["kind"] == Composed.kind:
         outer, inner = parts
         return Composed(outer, inner, description["name"], output_shape)
-    return parts[0].restricted(domain)
+    return parts[0].observed().restricted(domain)
 
 
 def name_of(target: Target) -> str:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ..arithmetic import Interval
 from ..errors import InputError
 from .base import BOUNDED, Floats, Status, Target, describe
+from .expression import Expression
 
 KEPT = 64
 """Boxes followed at a time."""
@@ -43,7 +44,8 @@ def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None
 
     In L_p, p the norm, at a pole at which the target is not known to be integrable.
     """
-    if target.status is not Status.PROVED or target.continuous:
+    declared = target.status is not Status.PROVED and not isinstance(target, Expression)
+    if declared or target.continuous:
         return
     extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
     low, high = target.domain.starts()  # (B, D)

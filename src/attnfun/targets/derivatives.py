@@ -22,7 +22,7 @@ from ..arithmetic.directed import above, below
 from ..arithmetic.jets import variables
 from ..errors import InputError
 from ..formula.functions import CONSTANTS, OPERATIONS, TRUTHS
-from ..formula.program import Node, Program, enclosed_constant
+from ..formula.program import Program, ProgramNode, enclosed_constant
 from ..formula.writing import LONGEST, Spelled, spelled, spelled_number
 from .base import Target, describe
 from .callables import Traced
@@ -101,7 +101,7 @@ def _every(program: Program, names: Sequence[Spelled]) -> list[Spelled]:
     return texts
 
 
-def _as_written(program: Program, node: Node) -> Spelled:
+def _as_written(program: Program, node: ProgramNode) -> Spelled:
     """A constant that is no float: the decimal as typed, or the name of the number in a traced function."""
     text = program.text(node)
     typed = text in CONSTANTS or text[:1].isdigit() or text[:1] == "."
@@ -124,7 +124,7 @@ def _derivatives(program: Program, names: Sequence[Spelled], axis: int) -> list[
     return [slopes[k] for k in program.outputs]
 
 
-def _rule(program: Program, node: Node, whole: Spelled, args: list[Spelled], slopes: list[Spelled]) -> Spelled:
+def _rule(program: Program, node: ProgramNode, whole: Spelled, args: list[Spelled], slopes: list[Spelled]) -> Spelled:
     """The derivative of one operation from those of its operands."""
     if len(args) == 1 and node.kind != "neg":
         return times(_outer_slope(node.kind, whole, args[0]), slopes[0])
@@ -149,10 +149,19 @@ def _rule(program: Program, node: Node, whole: Spelled, args: list[Spelled], slo
         case "atan2", [y, x], [dy, dx]:
             length = plus(spelled("**", [x, TWO]), spelled("**", [y, TWO]))
             return over(minus(times(x, dy), times(y, dx)), length)
+        case "besselj" | "bessely" | "besseli" | "besselk", [order, u], [_, du]:
+            return times(_bessel_slope(node.kind, order, u), du)
         case "where", [condition, *_], [_, du, dv]:
             return spelled("where", [condition, du, dv])
         case _:
             raise _without_rule(node.kind)
+
+
+def _bessel_slope(kind: str, order: Spelled, u: Spelled) -> Spelled:
+    """`(f_{ν-1} ∓ f_{ν+1})/2`: with minus for J and Y, with plus for I, with plus and another sign for K."""
+    before, after = (spelled(kind, [minus(order, ONE), u]), spelled(kind, [plus(order, ONE), u]))
+    both = minus(before, after) if kind in ("besselj", "bessely") else plus(before, after)
+    return over(minus(ZERO, both) if kind == "besselk" else both, TWO)
 
 
 def _outer_slope(kind: str, whole: Spelled, u: Spelled) -> Spelled:
@@ -205,6 +214,20 @@ def _outer_slope(kind: str, whole: Spelled, u: Spelled) -> Spelled:
             return ZERO
         case "erf":
             return times(over(TWO, Spelled("sqrt(pi)")), spelled("exp", [minus(ZERO, square)]))
+        case "erfc":
+            return times(over(Spelled("-2", 0), Spelled("sqrt(pi)")), spelled("exp", [minus(ZERO, square)]))
+        case "erfinv":
+            return times(over(Spelled("sqrt(pi)"), TWO), spelled("exp", [spelled("**", [whole, TWO])]))
+        case "gamma":
+            return times(whole, spelled("digamma", [u]))
+        case "lgamma":
+            return spelled("digamma", [u])
+        case "si":
+            return spelled("sinc", [u])
+        case "ci":
+            return over(spelled("cos", [u]), u)
+        case "ei":
+            return over(spelled("exp", [u]), u)
         case _:
             raise _without_rule(kind)
 
@@ -217,7 +240,7 @@ def _without_rule(kind: str) -> InputError:
     )
 
 
-def _lower_power(program: Program, node: Node, u: Spelled, exponent: Spelled) -> Spelled:
+def _lower_power(program: Program, node: ProgramNode, u: Spelled, exponent: Spelled) -> Spelled:
     """`u**(p - 1)`; a whole number p stays one."""
     power = program.nodes[node.args[1]]
     if power.kind == "constant" and power.exact:

@@ -45,7 +45,7 @@ class Sampling:
 
 
 class Evaluations:
-    """A function on rows that remembers what it said.
+    """A function on rows that keeps what it returned.
 
     >>> squares = Evaluations(lambda rows: rows**2, variables=1, outputs=1)
     >>> squares(np.array([[1.0], [2.0], [1.0]])).ravel(), squares(np.array([[2.0]])).ravel(), squares.count
@@ -75,6 +75,11 @@ class Evaluations:
     def count(self) -> int:
         """Points sampled so far, by this object."""
         return len(self.points)
+
+    @property
+    def samples(self) -> tuple[Floats, Floats]:
+        """Points and values so far, (S, D) and (S, m)."""
+        return self.points, self.values
 
     def __call__(self, rows: Floats, deadline: Deadline = NEVER) -> Floats:
         """(B, D) -> (B, m), or TimeLimitReached."""

@@ -67,6 +67,8 @@ class MaxAffine(Family):
 class MaxAffineTarget(Target):
     """A max-affine function, or a difference of two, on a domain."""
 
+    family: MaxAffine
+    name: str
     status = Status.PROVED
     kind = "max-affine"
     output_shape = ()
@@ -77,7 +79,7 @@ class MaxAffineTarget(Target):
         return True
 
     def __init__(self, family: MaxAffine, domain: Box) -> None:
-        self.family, self.domain, self.name = family, domain, repr(family)
+        vars(self).update(family=family, domain=domain, name=repr(family))
 
     def tables(self) -> Floats:
         """Coefficients (A_j, b_j) of each part; a part with fewer planes repeats its last one, (G, N, D+1)."""

@@ -15,11 +15,12 @@ from .base import Floats, Status, Target, refuse_nonfinite
 class OneVariable(Target):
     """A composite on an interval, as a target."""
 
+    function: Composite
     status = Status.PROVED
     output_shape = ()
 
     def __init__(self, function: Composite, low: float, high: float) -> None:
-        self.function, self.domain = function, Box([low], [high], ("u",))
+        vars(self).update(function=function, domain=Box([low], [high], ("u",)))
 
     def values(self, rows: Floats) -> Floats:
         """(B, 1) -> (B, 1)."""

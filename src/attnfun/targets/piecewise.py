@@ -78,6 +78,8 @@ class PiecewiseLinear(Target):
            [0.25]])
     """
 
+    stages: tuple[Stage, ...]
+    name: str
     status = Status.PROVED
     kind = "piecewise linear"
 
@@ -94,8 +96,8 @@ class PiecewiseLinear(Target):
         name: str,
         assumptions: Sequence[str] = (),
     ) -> None:
-        self.stages, self.domain, self.output_shape, self.name = tuple(stages), domain, output_shape, name
-        self.assumptions = tuple(assumptions)
+        vars(self).update(stages=tuple(stages), domain=domain, output_shape=output_shape, name=name)
+        vars(self).update(assumptions=tuple(assumptions))
 
     def values(self, rows: Floats) -> Floats:
         """The stages in float64."""
@@ -111,7 +113,7 @@ class PiecewiseLinear(Target):
         return boxes
 
     def jets(self, variables: Jet) -> Jet | None:
-        """A single clipped unit of one variable, or an affine map, in Taylor arithmetic; proofs ask for no more."""
+        """A single clipped unit of one variable, or an affine map, in Taylor arithmetic; proofs need no more."""
         stage, *more = self.stages
         if not more and stage.is_affine:
             return variables.linear(stage.weight, stage.bias)
@@ -230,10 +232,11 @@ class TruncatedLinear(Family):
 class TruncatedLinearTarget(PiecewiseLinear):
     """A truncated linear map on a domain: one stage with a block for each token."""
 
+    family: TruncatedLinear
     kind = "truncated linear"
 
     def __init__(self, family: TruncatedLinear, domain: Box) -> None:
-        self.family = family
+        vars(self).update(family=family)
         length, width = family.w.shape
         weight = np.zeros((length, width, length))
         weight[np.arange(length), :, np.arange(length)] = family.w

@@ -12,6 +12,7 @@ from ..formula.circuits import Circuit
 from ..formula.lowering import circuit_of
 from ..formula.majorants import p_means, why_not_integrable
 from ..formula.program import Program
+from ..resources.deadline import in_force
 from .base import Floats, Target
 
 
@@ -22,7 +23,7 @@ class OfProgram(Target):
 
     def enclose(self, boxes: Interval) -> Interval:
         """Its operations in interval arithmetic."""
-        return self.program.enclose(boxes, self.deadline)
+        return self.program.enclose(boxes, in_force())
 
     def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """By powers of its factors [T 3.7]."""
@@ -34,7 +35,7 @@ class OfProgram(Target):
 
     def jets(self, variables: Jet) -> Jet | None:
         """Its operations on Taylor series."""
-        return self.program.jets(variables, self.deadline)
+        return self.program.jets(variables, in_force())
 
     def circuit(self) -> Circuit | None:
         """Its operations as affine maps and functions of one variable."""
@@ -52,4 +53,4 @@ class OfProgram(Target):
 
     @cached_property
     def _circuit(self) -> Circuit | None:
-        return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), self.deadline)
+        return circuit_of(self.program, self.domain.lo.ravel(), self.domain.hi.ravel(), in_force())

@@ -101,12 +101,14 @@ class Study:
 
 
 class SamplesTarget(Target):
-    """Samples on a domain. It remembers what happened to held-out rows when a network was fitted."""
+    """Samples on a domain, and what happened to held-out rows once a network was fitted."""
 
+    samples: Samples
+    study: Study | None
     status = Status.ESTIMATED
     evaluable = enclosable = False
 
-    def __init__(self, samples: Samples, domain: Box) -> None:
+    def __init__(self, samples: Samples, domain: Box, study: Study | None = None) -> None:
         if domain.tokens[0] != 1 or domain.size != samples.X.shape[1]:
             raise InputError(
                 f"the domain of samples must have {samples.X.shape[1]} variables",
@@ -120,8 +122,11 @@ class SamplesTarget(Target):
                 got=f"{samples.X[beyond[0]].tolist()} (row {beyond[0]}) for {domain!r}",
                 remedy="Widen the domain, leave it out, or drop such rows.",
             )
-        self.samples, self.domain, self.output_shape = samples, domain, samples.output_shape
-        self.study: Study | None = None
+        vars(self).update(samples=samples, domain=domain, output_shape=samples.output_shape, study=study)
+
+    def measured(self, study: Study) -> SamplesTarget:
+        """The same rows with what was measured while some were held out."""
+        return SamplesTarget(self.samples, self.domain, study)
 
     def __repr__(self) -> str:
         return f"{self.samples!r} on {self.domain!r}"

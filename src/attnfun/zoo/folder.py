@@ -157,5 +157,5 @@ def check(folder: Path) -> int:
     wrong += [f"{name} is not in the manifest" for name in sorted(there - sums.keys())]
     wrong += [f"{name} has changed" for name in sorted(sums.keys() & there) if digest(folder / name) != sums[name]]
     if wrong:
-        raise FileFormatError("every file of a zoo must be what its manifest says", got="; ".join(wrong))
+        raise FileFormatError("every file of a zoo must match its manifest", got="; ".join(wrong))
     return len(sums)

@@ -24,7 +24,7 @@ from ..incontext.registers import Registers
 from ..network import Affine, Network
 from ..runtime.backends.lens import residual_of
 from ..runtime.backends.residual import ENTRY, Residual
-from .programs import Program, Register, Settings, output_names
+from .programs import Register, RegisterProgram, Settings, output_names
 from .sites import Site
 from .specimen import Specimen
 from .truth import established
@@ -55,7 +55,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Stage:
+class LearnerStage:
     """One quantity of an algorithm, and the layer of the network behind which it stands in a register."""
 
     name: str
@@ -69,10 +69,10 @@ class Stage:
     """The layer that blanks the register, if one does."""
 
 
-class Algorithm(Program):
+class Algorithm(RegisterProgram):
     """Stages in order; a register is one entry of one of them."""
 
-    def __init__(self, sizes: Sizes, registers: Registers, stages: list[Stage], widths: dict[str, int]) -> None:
+    def __init__(self, sizes: Sizes, registers: Registers, stages: list[LearnerStage], widths: dict[str, int]) -> None:
         self.sizes, self.place, self.stages = sizes, registers, stages
         self.given = Registers(**columns(sizes.features, 1))
         counts = {"state": sizes.features, "data": sizes.examples, "query": sizes.queries}
@@ -140,7 +140,7 @@ class Algorithm(Program):
             for at, sign in self.sizes.row(kind, row):
                 yield Site.feature(label, ENTRY, at, place, residual.width, sign, 0.0)
 
-    def _stage(self, stage: Stage, residual: Residual) -> Iterator[Site]:
+    def _stage(self, stage: LearnerStage, residual: Residual) -> Iterator[Site]:
         ends = [other.layer for other in self.stages if other.place == stage.place and other.layer > stage.layer]
         ends += [len(residual.places), *([] if stage.gone is None else [stage.gone])]
         seen = set[int]()
@@ -168,10 +168,10 @@ def ridge(learner: Ridge, sizes: Sizes) -> tuple[Network, Algorithm]:
         return (np.swapaxes(s["x"], 1, 2) @ s["x"] + s["penalty"]) / s["count"]
 
     stages = [
-        Stage("G", "G", 1, "state", "(X'X + penalty)/count", gram),
-        Stage("b", "b", 1, "state", "X'y/count", lambda s: np.swapaxes(s["x"], 1, 2) @ s["y"] / s["count"]),
-        Stage("P 0", "P", 2, "state", f"G/{c:g}", lambda s: s["G"] / c),
-        Stage("V 0", "V", 2, "state", f"1/{c:g}", lambda s: np.broadcast_to(one / c, s["G"].shape)),
+        LearnerStage("G", "G", 1, "state", "(X'X + penalty)/count", gram),
+        LearnerStage("b", "b", 1, "state", "X'y/count", lambda s: np.swapaxes(s["x"], 1, 2) @ s["y"] / s["count"]),
+        LearnerStage("P 0", "P", 2, "state", f"G/{c:g}", lambda s: s["G"] / c),
+        LearnerStage("V 0", "V", 2, "state", f"1/{c:g}", lambda s: np.broadcast_to(one / c, s["G"].shape)),
     ]
     for t in range(1, steps + 1):
 
@@ -180,18 +180,20 @@ def ridge(learner: Ridge, sizes: Sizes) -> tuple[Network, Algorithm]:
 
         for name in "PV":
             words = f"{name} {t - 1} + (1 - P {t - 1}) {name} {t - 1}"
-            stages.append(Stage(f"{name} {t}", name, 2 + t, "state", words, lambda s, n=name, f=doubled: f(s, n)))
+            stages.append(
+                LearnerStage(f"{name} {t}", name, 2 + t, "state", words, lambda s, n=name, f=doubled: f(s, n))
+            )
     layer, V = 3 + steps, f"V {steps}"
-    stages.append(Stage("w 1", "w", layer, "state", f"{V} b", lambda s: s[V] @ s["b"]))
+    stages.append(LearnerStage("w 1", "w", layer, "state", f"{V} b", lambda s: s[V] @ s["b"]))
     for use in range(1, least_squares.REFINEMENTS):
         w, q, new = f"w {use}", f"q {use}", f"w {use + 1}"
-        stages.append(Stage(q, f"q{use}", layer + 1, "state", f"G {w}", lambda s, w=w: s["G"] @ s[w]))
-        refined = Stage(
+        stages.append(LearnerStage(q, f"q{use}", layer + 1, "state", f"G {w}", lambda s, w=w: s["G"] @ s[w]))
+        refined = LearnerStage(
             new, "w", layer + 3, "state", f"{w} + {V} (b - {q})", lambda s, w=w, q=q: s[w] + s[V] @ (s["b"] - s[q])
         )
         stages, layer = [*stages, refined], layer + 3
     w = f"w {least_squares.REFINEMENTS}"
-    stages.append(Stage("z", "z", layer + 1, "query", f"query {w}", lambda s: s["query"] @ s[w]))
+    stages.append(LearnerStage("z", "z", layer + 1, "query", f"query {w}", lambda s: s["query"] @ s[w]))
     registers = least_squares.registers_for(p, 1)
     return _fixed(learner.network(p, n_outputs=1), registers, sizes), _algorithm(sizes, registers, stages)
 
@@ -200,7 +202,7 @@ def descent(learner: GradientDescent, sizes: Sizes) -> tuple[Network, Algorithm]
     """Gradient descent on squares without intercept: `incontext/descent.py` as network and program."""
     p, beta, steps = sizes.features, learner.momentum, learner.steps
     registers = descending.registers_for(p, 1, READY["squared"](1.0, 1.0), steps)
-    stages = [Stage("K", "K", 1, "state", "penalty/count", lambda s: s["penalty"] / s["count"])]
+    stages = [LearnerStage("K", "K", 1, "state", "penalty/count", lambda s: s["penalty"] / s["count"])]
 
     def iterate(s: State, name: str) -> Floats:
         return s[name] if name in s else s["start"]
@@ -215,10 +217,10 @@ def descent(learner: GradientDescent, sizes: Sizes) -> tuple[Network, Algorithm]
             return (1 + beta) * s[f"v {t}"] - beta * iterate(s, last)
 
         stages += [
-            Stage(f"z {t}", "z", layer, "data", f"X {w}", lambda s, w=w: s["x"] @ iterate(s, w), layer + 3),
-            Stage(f"q {t}", "q", layer, "state", f"K {w}", lambda s, w=w: s["K"] @ iterate(s, w), layer + 3),
-            Stage(f"g {t}", "g", layer + 1, "state", f"X'(z {t} - y)/count", gradient, layer + 3),
-            Stage(
+            LearnerStage(f"z {t}", "z", layer, "data", f"X {w}", lambda s, w=w: s["x"] @ iterate(s, w), layer + 3),
+            LearnerStage(f"q {t}", "q", layer, "state", f"K {w}", lambda s, w=w: s["K"] @ iterate(s, w), layer + 3),
+            LearnerStage(f"g {t}", "g", layer + 1, "state", f"X'(z {t} - y)/count", gradient, layer + 3),
+            LearnerStage(
                 f"s {t}",
                 "s",
                 layer + 2,
@@ -227,7 +229,7 @@ def descent(learner: GradientDescent, sizes: Sizes) -> tuple[Network, Algorithm]
                 lambda s, t=t: s["rate"] * (s[f"g {t}"] + s[f"q {t}"]),
                 layer + 3,
             ),
-            Stage(
+            LearnerStage(
                 f"v {t}",
                 "last",
                 layer + 3,
@@ -235,14 +237,14 @@ def descent(learner: GradientDescent, sizes: Sizes) -> tuple[Network, Algorithm]
                 f"{w} - s {t}",
                 lambda s, t=t, w=w: iterate(s, w) - s[f"s {t}"],
             ),
-            Stage(f"w {t}", "w", layer + 3, "state", f"{1 + beta:g} v {t} - {beta:g} {last}", extrapolated),
+            LearnerStage(f"w {t}", "w", layer + 3, "state", f"{1 + beta:g} v {t} - {beta:g} {last}", extrapolated),
         ]
     end, layer = f"v {steps}", 4 * steps + 2
-    stages.append(Stage("z", "z", layer, "query", f"query {end}", lambda s: s["query"] @ s[end]))
+    stages.append(LearnerStage("z", "z", layer, "query", f"query {end}", lambda s: s["query"] @ s[end]))
     return _fixed(learner.network(p, n_outputs=1), registers, sizes), _algorithm(sizes, registers, stages)
 
 
-def _algorithm(sizes: Sizes, registers: Registers, stages: list[Stage]) -> Algorithm:
+def _algorithm(sizes: Sizes, registers: Registers, stages: list[LearnerStage]) -> Algorithm:
     return Algorithm(sizes, registers, stages, {stage.place: registers.size(stage.place) for stage in stages})
 
 

@@ -43,7 +43,7 @@ class Register:
     """The part of the formula that it belongs to."""
 
 
-class Program(ABC):
+class RegisterProgram(ABC):
     """Registers in the order in which they are computed."""
 
     registers: tuple[Register, ...]
@@ -67,7 +67,7 @@ class Program(ABC):
         raise InputError(f"a register must be one of {known}", got=repr(name), remedy=near)
 
 
-class LookUp(Program):
+class LookUp(RegisterProgram):
     """A function that is looked up in one layer: the inputs, then the outputs."""
 
     def __init__(self, target: Target) -> None:
@@ -90,7 +90,7 @@ class LookUp(Program):
         return {**inputs, **dict(zip(self.outputs, values.T, strict=True)), **settings}
 
 
-class Steps(Program):
+class Steps(RegisterProgram):
     """A circuit: the inputs, a register for each unit, the operations of the formula that are sums of those, outputs.
 
     Units that are an operation of the formula bear its text, others their own expression or, if that is long, a number:

@@ -16,7 +16,7 @@ from ..compiled import Compiled
 from ..errors import InputError, shown
 from ..runtime.backends.lens import residual_of
 from ..runtime.backends.residual import Edit, Residual
-from .programs import LookUp, Program, Register, Steps
+from .programs import LookUp, Register, RegisterProgram, Steps
 from .sites import of_look_up, of_steps
 from .truth import Truth, established
 
@@ -120,11 +120,11 @@ def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
     residual, target = residual_of(net.network), net.certificate.claim.target
     if target is None or not target.evaluable:
         raise InputError(
-            "the truth about a network is that of its target, which must be a function",
+            "a specimen needs a target that is a function",
             got=net.name,
             remedy="Networks made of data have none.",
         )
-    program: Program
+    program: RegisterProgram
     circuit = target.circuit() if net.construction == "circuit" and residual.data_tokens == 1 else None
     if circuit is not None:
         program = Steps(circuit, net.domain.axes)

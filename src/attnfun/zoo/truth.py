@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ..arguments import real_array
 from ..errors import InputError
 from ..runtime.backends.residual import Edit, Residual
-from .programs import Program, Register
+from .programs import Register, RegisterProgram
 from .sites import Site
 
 Floats = npt.NDArray[np.float64]
@@ -61,7 +61,7 @@ class Carrier:
 class Truth:
     """What is known about a network by the way it was made."""
 
-    program: Program
+    program: RegisterProgram
     carriers: tuple[Carrier, ...]
     computed_by: Mapping[str, tuple[Head, ...]]
     """For each register that is no input, the heads whose outputs make it up."""
@@ -141,7 +141,7 @@ def _like(array: Floats, stream: Any) -> Any:
     return array if isinstance(stream, np.ndarray) else stream.new_tensor(array)
 
 
-def established(residual: Residual, program: Program, sites: list[Site], value_shape: tuple[int, ...]) -> Truth:
+def established(residual: Residual, program: RegisterProgram, sites: list[Site], value_shape: tuple[int, ...]) -> Truth:
     """The truth from sites in a stream whose features have a place each."""
     computed_by = {r.name: _makers(residual, r.name, sites) for r in program.registers if r.kind != "input"}
     working = [(n, h) for n, words in enumerate(residual.heads) for h, word in enumerate(words) if word != IDLE]

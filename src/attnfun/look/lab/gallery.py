@@ -22,8 +22,8 @@ FRANKE = (
     " + 0.5*exp(-((9*x - 7)**2 + (9*y - 3)**2)/4) - 0.2*exp(-(9*x - 4)**2 - (9*y - 7)**2)"
 )
 GALLERY = (
-    Example("tanh(50x): two tokens", "tanh(50*x)", "x=-1:1", "1e-8"),
     Example("Runge's function", "1/(1 + 25*x**2)", "x=-1:1", "1e-6"),
+    Example("tanh(50x): two tokens", "tanh(50*x)", "x=-1:1", "1e-8"),
     Example("Franke's function", FRANKE, "x=0:1 y=0:1", "1e-3"),
     Example("a step, in L_1", "where(x < 0.3, 0, 1)", "x=0:1", "0.05", norm="1"),
     Example("the paper's grid", "sin(3*x)*y", "x=-1:1 y=-1:1", "0.2", construction="grid"),

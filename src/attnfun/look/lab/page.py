@@ -16,13 +16,26 @@ from . import requests
 from .gallery import GALLERY
 from .worker import Worker
 
-THEME = themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
+THEME = themes.Default(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]).set(
+    block_info_text_color="*neutral_600",
+    block_info_text_color_dark="*neutral_300",
+    button_primary_background_fill="#c2410c",  # white words can be read on it
+    button_primary_background_fill_dark="#c2410c",
+    button_primary_background_fill_hover="#9a3412",
+)
 CSS = """
 .gradio-container { max-width: none !important; padding: 0 2vw !important; }
 #said p { font-size: 1.1rem; margin: 0; }
 [role=alert] { border-left: 0.4rem solid #c62828; background: #c628281f; padding: 0.5rem 0.75rem; }
-#summary textarea { font-family: ui-monospace, monospace; }
+.dark #picture img { filter: invert(0.94) hue-rotate(180deg); }
+button[role=tab][aria-selected=true] { color: #c2410c !important; }
+.dark button[role=tab][aria-selected=true] { color: #fb923c !important; }
+.file-preview button { color: var(--body-text-color) !important; }
+.dark .file-preview a { color: #93c5fd !important; }
+.js-plotly-plot text { fill: var(--body-text-color) !important; }
+#summary textarea { font-family: ui-monospace, monospace; white-space: pre; overflow-x: auto; }
 """
+ZERO = {"zerolinecolor": "#80808080", "zerolinewidth": 1}
 EXAMPLES = {example.name: example for example in GALLERY}
 
 Update = Any
@@ -32,13 +45,13 @@ def build(worker: Worker, folder: str) -> gr.Blocks:
     """All tabs; results go to folders of their own below `folder`."""
     with gr.Blocks(title="attnfun lab", analytics_enabled=False, delete_cache=(600, 3600)) as page:
         gr.Markdown("# attnfun lab\nName a function and a tolerance; get an attention network and a proof.")
-        formula, domain = _compile_tab(worker, folder)
+        formula, domain = _compile_tab(page, worker, folder)
         _trade_tab(worker, formula, domain)
         _ridge_tab(worker)
     return page
 
 
-def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
+def _compile_tab(page: gr.Blocks, worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
     first = GALLERY[0]
     with gr.Tab("Compile"):
         example = gr.Dropdown(list(EXAMPLES), value=first.name, label="Gallery")
@@ -56,11 +69,14 @@ def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
         with gr.Row():
             values = gr.Plot(label="Network and target", elem_id="values")
             error = gr.Plot(label="Error under its bound", elem_id="error")
-        picture = gr.Image(label="Values, error, cells and weights", type="filepath", buttons=[])
+        picture = gr.Image(
+            label="Values, error, cells and weights", type="filepath", buttons=[], elem_id="picture", show_label=False
+        )
         files = gr.File(label="Downloads", file_count="multiple", interactive=False)
         summary = gr.Textbox(label="Summary and certificate", lines=12, max_lines=30, elem_id="summary")
 
     def fill(name: str) -> tuple[str, ...]:
+        """The fields of an example of the gallery."""
         chosen = EXAMPLES[name]
         return chosen.formula, chosen.domain, chosen.eps, chosen.norm, chosen.construction
 
@@ -79,8 +95,12 @@ def _compile_tab(worker: Worker, folder: str) -> tuple[gr.Textbox, gr.Textbox]:
             reply["summary"],
         )
 
-    example.change(fill, example, [formula, domain, eps, norm, construction], show_progress="hidden")
-    button.click(run, [formula, domain, eps, norm, dtype, construction], [said, values, error, picture, files, summary])
+    fields, shown = [formula, domain, eps, norm, dtype, construction], [said, values, error, picture, files, summary]
+    example.input(fill, example, [formula, domain, eps, norm, construction], show_progress="hidden")
+    for field in (formula, domain, eps, norm, construction):  # what is edited is no example any more
+        field.input(lambda: gr.update(value=None), None, example, show_progress="hidden")
+    button.click(run, fields, shown)
+    page.load(run, fields, shown)  # the first example
     return formula, domain
 
 
@@ -150,23 +170,26 @@ def _ridge_tab(worker: Worker) -> None:
 
 
 def _drawn(figure: dict[str, Any]) -> go.Figure:
-    """A figure of the worker's in plotly, with room for gradio's label; grey can be read on light and on dark pages."""
+    """A figure of the worker's in plotly, with room for gradio's label; the page says the colour of its words."""
     layout = figure["layout"]
     traces = [trace | {"name": _plain(trace["name"])} if "name" in trace else trace for trace in figure["data"]]
     style = {
         "template": "none",
         "colorway": list(CYCLE),
         "font": {"family": "system-ui, sans-serif", "size": 13, "color": "#808080"},
-        "margin": {"l": 60, "r": 16, "t": 72, "b": 48},
-        "height": 340,
-        "legend": {"orientation": "h", "y": 1.14},
+        "margin": {"l": 60, "r": 16, "t": 88, "b": 48},
+        "height": 356,
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
     }
     for axis in "xy":
         kind = "log" if axis in layout.get("log", "") else None
-        common = {"automargin": True, "exponentformat": "e", "gridcolor": "#80808040", "type": kind}
+        common = {"automargin": True, "exponentformat": "e", "gridcolor": "#80808040", "type": kind} | ZERO
         style[f"{axis}axis"] = {"title": {"text": _plain(layout[axis])}, **common}
+    if layout.get("equal"):
+        style["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
+        style["xaxis"] |= {"constrain": "domain"}
     return go.Figure({"data": traces, "layout": style})
 
 

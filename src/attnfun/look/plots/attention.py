@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LINE, MOST_TOKENS, MOST_KEYS, MOST_WALLS = 401, 64, 48, 64
 """Points of a line; curves of a panel; columns of a map of keys; cells whose walls can be told apart."""
+VISIBLE = 0.85
+"""Curves take this part of the colours: the brightest cannot be seen on white."""
 
 
 def draw_cells(axes: Axes, window: Window) -> None:
@@ -51,7 +53,7 @@ def _draw_along(axes: Axes, window: Window) -> None:
     shown = weights(window, rows, place, strongest)  # (P, T)
     order = np.argsort(shown.argmax(axis=0), kind="stable")
     for number, token in enumerate(order):
-        axes.plot(x, shown[:, token], color=colormaps[VALUES](number / max(1, len(order) - 1)))
+        axes.plot(x, shown[:, token], color=colormaps[VALUES](VISIBLE * number / max(1, len(order) - 1)))
     found = cells(window, place, (axis,))
     if found is not None and len(found.keys) <= MOST_WALLS:
         for wall in walls(found.partition):
@@ -107,5 +109,6 @@ def _frame(axes: Axes, window: Window, title: str) -> None:
     names = window.domain.axes
     axes.set(xlabel=names[0], ylabel=names[1], xlim=(left, right), ylim=(bottom, top), title=title)
     axes.set_aspect(aspect(window.domain))
-    few_ticks(axes.xaxis)
-    few_ticks(axes.yaxis)
+    wide = (right - left) / (top - bottom) if aspect(window.domain) == "equal" else 1.0
+    few_ticks(axes.xaxis, wide)
+    few_ticks(axes.yaxis, 1 / wide)

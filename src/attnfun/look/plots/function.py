@@ -188,8 +188,9 @@ def _draw_map(
         norm=LogNorm(*ends, clip=True) if logarithmic else Normalize(*ends),
     )
     axes.set(xlabel=plane.names[0], ylabel=plane.names[1])
-    few_ticks(axes.xaxis)
-    few_ticks(axes.yaxis)
+    wide = (right - left) / (top - bottom) if aspect(window.domain) == "equal" else 1.0
+    few_ticks(axes.xaxis, wide)
+    few_ticks(axes.yaxis, 1 / wide)
     bar(axes, image)
 
 

@@ -96,11 +96,11 @@ def entitled(axes: Axes, title: str) -> None:
     axes.set_title(title, pad=6 + 1.7 * lines * FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points())
 
 
-def few_ticks(axis: Any) -> None:
-    """So few round numbers on a linear axis that their labels do not touch."""
+def few_ticks(axis: Any, share: float = 1.0) -> None:
+    """So few round numbers on a linear axis, drawn on this share of a panel, that their labels do not touch."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(MOST_TICKS, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_locator(MaxNLocator(max(1, int(MOST_TICKS * min(share, 1.0))), steps=[1, 2, 2.5, 5, 10]))
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:

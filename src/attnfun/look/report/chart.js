@@ -97,29 +97,31 @@ const chart = (() => {
     host.replaceChildren();
     const named = data.filter((trace) => trace.name && !(trace.marker && Array.isArray(trace.marker.color)));
     if (named.length > 1 && layout.showlegend !== false) legend(host, named);
-    const svg = add(host, "svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}` });
     const [across, up] = spans(data), scale = data.map(coloured).find((each) => each), right = scale ? BAR : 14;
     const upTicks = ticks(...up, 6), left = 30 + LETTER * Math.max(...upTicks.map((tick) => tick.text.length), 1);
-    const inner = width - left - right, bottom = HEIGHT - BOTTOM;
-    const x = (value) => left + ((value - across[0]) / (across[1] - across[0])) * inner;
-    const y = (value) => bottom - ((value - up[0]) / (up[1] - up[0])) * (bottom - TOP);
-    const acrossTicks = ticks(...across, Math.max(2, Math.floor(inner / 70)));
+    const [wide, tall] = [across[1] - across[0], up[1] - up[0]], room = HEIGHT - BOTTOM - TOP;
+    const unit = layout.equal ? Math.min((width - left - right) / wide, room / tall) : 0;
+    const inner = unit ? unit * wide : width - left - right, top = TOP, bottom = TOP + (unit ? unit * tall : room);
+    const svg = add(host, "svg", { width, height: bottom + BOTTOM, viewBox: `0 0 ${width} ${bottom + BOTTOM}` });
+    const x = (value) => left + ((value - across[0]) / wide) * inner;
+    const y = (value) => bottom - ((value - up[0]) / tall) * (bottom - top);
+    const acrossTicks = ticks(...across, Math.max(2, Math.floor(inner / 60)));
     for (const tick of upTicks) {
       add(svg, "line", { class: "grid", x1: left, x2: left + inner, y1: y(tick.value), y2: y(tick.value) });
       add(add(svg, "g", { class: "ytick" }), "text", { x: left - 6, y: y(tick.value) + 4, "text-anchor": "end" }, tick.text);
     }
     for (const tick of acrossTicks) {
-      add(svg, "line", { class: "grid", x1: x(tick.value), x2: x(tick.value), y1: TOP, y2: bottom });
+      add(svg, "line", { class: "grid", x1: x(tick.value), x2: x(tick.value), y1: top, y2: bottom });
       add(add(svg, "g", { class: "xtick" }), "text", { x: x(tick.value), y: bottom + 16, "text-anchor": "middle" }, tick.text);
     }
-    add(svg, "text", { class: "xtitle", x: left + inner / 2, y: HEIGHT - 8, "text-anchor": "middle" }, layout.x);
-    add(svg, "text", { class: "ytitle", transform: `translate(12 ${(TOP + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, layout.y);
+    add(svg, "text", { class: "xtitle", x: left + inner / 2, y: bottom + BOTTOM - 8, "text-anchor": "middle" }, layout.x);
+    add(svg, "text", { class: "ytitle", transform: `translate(12 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, layout.y);
     for (const trace of data) draw(svg, trace, x, y, scale);
     for (const { axis, value } of marks) {
-      const place = axis === "x" ? { x1: x(value), x2: x(value), y1: TOP, y2: bottom } : { x1: left, x2: left + inner, y1: y(value), y2: y(value) };
+      const place = axis === "x" ? { x1: x(value), x2: x(value), y1: top, y2: bottom } : { x1: left, x2: left + inner, y1: y(value), y2: y(value) };
       add(svg, "line", { class: "mark", ...place });
     }
-    if (scale) colours(svg, scale, left + inner + 14, TOP, bottom);
+    if (scale) colours(svg, scale, left + inner + 14, top, bottom);
     follow(host, svg, data, x, y, { left, right: left + inner });
   }
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
 from ...compiler import BUDGET
-from ...domains import Points, Region
-from ...domains.box import Box
 from ...targets import SAVED, Status
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ MOST_POINTS = 200
 
 def python_code(net: Compiled, file: str) -> str:
     """A program for the network, which is also in the file of this name. User text goes in as literals only."""
-    domain = _domain(net.domain)
+    domain = net.domain.as_code(MOST_POINTS)
     known = net.certificate.claim.description["kind"] == "expression" and None not in net.options.values()
     if not known or domain is None:
         return _reading(net, file)
@@ -45,19 +43,6 @@ def _keywords(net: Compiled) -> dict[str, str]:
         "seed": (certificate.seed != 0, certificate.seed),
     }
     return {name: repr(value) for name, (needed, value) in arguments.items() if needed}
-
-
-def _domain(domain: Box) -> str | None:
-    """The domain as Python, or None if it is too long or no text."""
-    names = None if domain.names is None else list(domain.names)
-    if isinstance(domain, Points):
-        cloud = domain.points.reshape(-1, *domain.shape).tolist()
-        return f"af.Points({cloud}, fill={domain.fill}, names={names})" if domain.points.size <= MOST_POINTS else None
-    pairs = list(zip(domain.lo.ravel().tolist(), domain.hi.ravel().tolist(), strict=True))
-    box = repr(dict(zip(domain.axes, pairs, strict=True)))
-    if isinstance(domain, Region):
-        return f"af.Region({domain.predicate!r}, {box})" if isinstance(domain.predicate, str) else None
-    return box
 
 
 def _reading(net: Compiled, file: str) -> str:

@@ -7,25 +7,34 @@ from typing import Any
 
 import numpy as np
 
-from ..plots.style import BLUE, ERRORS, GREY, ORANGE, VALUES, VARIABLES
-from ..views import Slice, Window, lines
+from ..plots.style import BLUE, ERROR, ERRORS, GREY, ORANGE, VALUES, VARIABLES
+from ..views import Slice, Window, aspect, error_scale, held_out_rows, lines
 
 LINE, MAP, MOST_LINES = 801, 101, 5
 """Points of a line, points along the side of a map, lines beyond two variables."""
-DIGITS = 7
-"""Significant digits of numbers that are only looked at."""
+DIGITS, COLOURED = 7, 4
+"""Significant digits of numbers that are only looked at, and of those that are only colours."""
 
 Figure = dict[str, Any]
 
 
 def function_figures(window: Window) -> dict[str, Figure]:
-    """The network beside its target, and the error under its bound: `values` and `error`."""
+    """The network beside its target, `values`, and the error under its bound, `error`, where the target is at hand.
+
+    In a plane the target has a map of its own, `target`. Networks fitted to data have what held-out rows got in place
+    of the error: `held_out` and `residuals`.
+    """
     if window.cloud is not None:
         return _of_cloud(window)
     if window.domain.size == 2:
-        return _of_plane(window, window.slice((0, 1), MAP))
-    drawn = [window.slice((0,), LINE)] if window.domain.size == 1 else lines(window, MOST_LINES)
-    return _of_lines(window, drawn)
+        figures = _of_plane(window, window.slice((0, 1), MAP))
+    else:
+        figures = _of_lines(
+            window, [window.slice((0,), LINE)] if window.domain.size == 1 else lines(window, MOST_LINES)
+        )
+    if not window.has_target:
+        del figures["error"]
+    return figures | _of_held_out(window)
 
 
 def figure(traces: list[Figure], x: str, y: str, **layout: Any) -> Figure:
@@ -33,10 +42,10 @@ def figure(traces: list[Figure], x: str, y: str, **layout: Any) -> Figure:
     return {"data": traces, "layout": {"x": x, "y": y, **layout}}
 
 
-def numbers(array: Any) -> list[Any]:
+def numbers(array: Any, digits: int = DIGITS) -> list[Any]:
     """Rounded for display, None for what is not finite."""
     values = np.asarray(array, dtype=np.float64)
-    flat = [float(f"{value:.{DIGITS}g}") if isfinite(value) else None for value in values.ravel()]
+    flat = [float(f"{value:.{digits}g}") if isfinite(value) else None for value in values.ravel()]
     return flat if values.ndim == 1 else [flat[k : k + values.shape[1]] for k in range(0, len(flat), values.shape[1])]
 
 
@@ -78,13 +87,44 @@ def _of_plane(window: Window, plane: Slice) -> dict[str, Figure]:
             "type": "heatmap",
             "x": numbers(plane.ticks[0]),
             "y": numbers(plane.ticks[1]),
-            "z": numbers(plane.as_map(values)),
+            "z": numbers(plane.as_map(values), COLOURED),
             "colorscale": colours,
             **limits,
         }
-        return figure([trace], plane.names[0], plane.names[1])
+        return figure([trace], plane.names[0], plane.names[1], equal=aspect(window.domain) == "equal")
 
-    return {"values": heat(plane.network, VALUES), "error": heat(plane.error, ERRORS, zmin=0.0)}
+    if plane.target is None:
+        return {"values": heat(plane.network, VALUES), "error": heat(plane.error, ERRORS, zmin=0.0)}
+    both = np.concatenate([plane.network, plane.target])
+    ends = {"zmin": float(np.nanmin(both)), "zmax": float(np.nanmax(both))}  # one scale
+    low, high, logarithmic = error_scale(plane.error)
+    if logarithmic:
+        powers = {"zmin": float(np.log10(low)), "zmax": float(np.log10(high))}
+        error = heat(np.log10(np.clip(plane.error, low, None)), ERRORS, **powers)
+    else:
+        error = heat(plane.error, ERRORS, zmin=0.0)
+    error["layout"]["logarithmic"] = logarithmic
+    return {"target": heat(plane.target, VALUES, **ends), "values": heat(plane.network, VALUES, **ends), "error": error}
+
+
+def _of_held_out(window: Window) -> dict[str, Figure]:
+    """Predictions of held-out rows over what was measured, and their differences over the predictions."""
+    rows = held_out_rows(window)
+    if rows is None:
+        return {}
+
+    def dots(x: Any, y: Any, colour: str) -> Figure:
+        marker = {"color": colour, "size": 5}
+        return {"type": "scatter", "mode": "markers", "x": numbers(x), "y": numbers(y), "marker": marker}
+
+    both = np.concatenate([rows.y, rows.predicted])
+    ends = [float(both.min()), float(both.max())]
+    sides = [float(rows.predicted.min()), float(rows.predicted.max())]
+    agreed, none = _curve(ends, ends, "", GREY), _curve(sides, [0.0, 0.0], "", GREY)
+    return {
+        "held_out": figure([dots(rows.y, rows.predicted, BLUE), agreed], "measured", "predicted", equal=True),
+        "residuals": figure([dots(rows.predicted, rows.residuals, ERROR), none], "predicted", "predicted - measured"),
+    }
 
 
 def _of_cloud(window: Window) -> dict[str, Figure]:

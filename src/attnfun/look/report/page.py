@@ -64,7 +64,7 @@ def report(net: Compiled, path: str | os.PathLike[str]) -> None:
         what=_what(net),
         certificate=_certificate(net),
         resources=_resources(net),
-        function=_function(windows),
+        function=_function(windows, content["figures"][0]),
         attention=controls(windows[0]) if runs else _no_attention(net),
         downloads=_downloads(net),
         version=escape(__version__),
@@ -184,7 +184,7 @@ def _resources(net: Compiled) -> str:
     return table + (f"<details><summary>What was considered</summary><ul>{others}</ul></details>" if others else "")
 
 
-def _function(windows: list[Window]) -> str:
+def _function(windows: list[Window], figures: dict[str, Any]) -> str:
     window, shape = windows[0], windows[0].net.output_shape
     chooser = ""
     if len(windows) > 1:
@@ -199,12 +199,24 @@ def _function(windows: list[Window]) -> str:
     if not window.bounded_everywhere:
         notes.append("The bound is one of an L_p norm: single points may err by more.")
     said = "".join(f'<p class="note">{note}</p>' for note in notes)
-    return (
-        f'{chooser}{said}<div class="pair"><div><h3>Network and target</h3>'
-        '<div id="values" role="img" aria-label="Values of the network and its target"></div></div>'
-        f"<div><h3>Error and {escape(window.word)}</h3>"
-        '<div id="error" role="img" aria-label="Error of the network under its bound"></div></div></div>'
-    )
+    panels = "".join(_panel(window, name, drawn) for name, drawn in figures.items())
+    return f'{chooser}{said}<div class="pair">{panels}</div>'
+
+
+def _panel(window: Window, name: str, figure: dict[str, Any]) -> str:
+    """The place of a figure, under what it shows."""
+    beside = window.has_target and window.domain.size != 2
+    power = "log10 of the error" if figure["layout"].get("logarithmic") else "Error"
+    word, _, status = window.word.partition(" ")
+    bounded = f"{power}, {word} {window.net.certificate.bound:.3g} {status}" if window.domain.size == 2 else ""
+    title = {
+        "target": "Target",
+        "values": "Network and target" if beside else "Network",
+        "error": bounded or f"Error and {window.word}",
+        "held_out": "Held-out rows",
+        "residuals": "Residuals of held-out rows",
+    }[name]
+    return f'<div><h3>{escape(title)}</h3><div id="{name}" role="img" aria-label="{escape(title)}"></div></div>'
 
 
 def _no_attention(net: Compiled) -> str:

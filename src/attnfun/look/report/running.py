@@ -11,7 +11,7 @@ import numpy as np
 
 from ...network import Network
 from ...network.layers import tokens_read
-from ..views import Place, Window, cells, heads, leading_axes
+from ..views import HeadPlace, Window, cells, heads, leading_axes
 from .figures import figure, numbers
 
 MOST_SLIDERS, MOST_HEADS, MOST_KEYS, MOST_PLACES = 8, 64, 128, 2000
@@ -84,7 +84,7 @@ def _weights(network: Network) -> dict[str, Any]:
     return {"length": network.rows, "layers": layers}
 
 
-def _head(window: Window, place: Place) -> dict[str, Any]:
+def _head(window: Window, place: HeadPlace) -> dict[str, Any]:
     """Where a head is, who asks, and where its keys lead."""
     network, length = window.net.network, window.net.network.rows
     for layer in network.layers[: place.layer + 1]:
@@ -102,7 +102,7 @@ def _head(window: Window, place: Place) -> dict[str, Any]:
     }
 
 
-def _places(window: Window, place: Place) -> dict[str, Any] | None:
+def _places(window: Window, place: HeadPlace) -> dict[str, Any] | None:
     """The middles of the cells on which keys lead, for one or two variables."""
     if window.domain.size > 2 or len(place.attention.memory) > MOST_PLACES:
         return None

@@ -30,7 +30,7 @@ TRIES, STRAIGHT, UNSEEN = 64, 1e-9, 1e-6
 """Points at which scores are compared with affine ones; relative differences that are none; weights that are none."""
 
 
-class Place(NamedTuple):
+class HeadPlace(NamedTuple):
     """A head: its layer, the number of that in the network, its own, and the token that asks."""
 
     attention: Attention
@@ -48,30 +48,30 @@ class Cells:
     values: Floats  # (N,)
 
 
-def heads(network: Network) -> list[Place]:
+def heads(network: Network) -> list[HeadPlace]:
     """All heads with a token whose answer is read, layers with the most memory tokens first."""
-    length, found = network.rows, list[Place]()
+    length, found = network.rows, list[HeadPlace]()
     for number, layer in enumerate(network.layers):
         length = layer.length_out(length)
         if isinstance(layer, Attention):
             after = network.layers[number + 1] if number + 1 < len(network.layers) else None
             token = int(np.flatnonzero(tokens_read(after, length))[0])
-            found += [Place(layer, number, head, token) for head in range(layer.heads)]
+            found += [HeadPlace(layer, number, head, token) for head in range(layer.heads)]
     return sorted(found, key=lambda place: -len(place.attention.memory))
 
 
-def weights(window: Window, rows: Floats, place: Place, keys: Integers | None = None) -> Floats:
+def weights(window: Window, rows: Floats, place: HeadPlace, keys: Integers | None = None) -> Floats:
     """Weights of a head's keys at inputs (B, D), the data tokens' first: (B, T), or only those of `keys`."""
     found = (softmax(scores) for scores in _scores(window, rows, place))
     return np.concatenate([part if keys is None else part[:, keys] for part in found])
 
 
-def peaks(window: Window, rows: Floats, place: Place) -> Floats:
+def peaks(window: Window, rows: Floats, place: HeadPlace) -> Floats:
     """The largest weight of each key over inputs (B, D): (T,). Memory O(BLOCK)."""
     return np.maximum.reduce([softmax(scores).max(axis=0) for scores in _scores(window, rows, place)])
 
 
-def _scores(window: Window, rows: Floats, place: Place) -> Iterator[Floats]:
+def _scores(window: Window, rows: Floats, place: HeadPlace) -> Iterator[Floats]:
     """Scores (b, T) of all keys, block by block, in float64 as `network.reference` defines them."""
     network, layer, head = window.net.network, place.attention, place.head
     keys = len(layer.memory) + network.rows * layer.attends_data
@@ -88,7 +88,7 @@ def _scores(window: Window, rows: Floats, place: Place) -> Iterator[Floats]:
         yield scores
 
 
-def cells(window: Window, place: Place, axes: tuple[int, ...]) -> Cells | None:
+def cells(window: Window, place: HeadPlace, axes: tuple[int, ...]) -> Cells | None:
     """The cells of a head on the slice along `axes`; None if a score that matters is not affine there."""
     low, high = window.domain.lo.ravel()[list(axes)], window.domain.hi.ravel()[list(axes)]
     box = Box(low, high, [window.domain.axes[axis] for axis in axes])
@@ -112,7 +112,7 @@ def cells(window: Window, place: Place, axes: tuple[int, ...]) -> Cells | None:
     return Cells(Partition(slopes[able], offsets[able], box), able, _values(window, place, able))
 
 
-def _values(window: Window, place: Place, keys: Integers) -> Floats:
+def _values(window: Window, place: HeadPlace, keys: Integers) -> Floats:
     """What a head's keys add to the output looked at, or to the last feature there is, at the window's point: (N,)."""
     layer, X = place.attention, window.point.reshape(1, *window.net.network.shape_in)
     for before in window.net.network.layers[: place.layer]:

@@ -13,7 +13,7 @@ from .slices import Window
 Floats = npt.NDArray[np.float64]
 
 
-class Rows(NamedTuple):
+class HeldOutRows(NamedTuple):
     """The rows of the data, one output of what was measured there, and its prediction while the row was held out."""
 
     X: Floats  # (n, D)
@@ -26,10 +26,10 @@ class Rows(NamedTuple):
         return self.predicted - self.y
 
 
-def held_out_rows(window: Window) -> Rows | None:
+def held_out_rows(window: Window) -> HeldOutRows | None:
     """The rows of a network that was fitted to data in this process; None for others: files do not hold the data."""
     target = window.net.certificate.claim.target
     if not isinstance(target, SamplesTarget) or target.study is None:
         return None
     y = target.samples.y[:, window.output]
-    return Rows(target.samples.X, y, y + target.study.residuals[:, window.output])
+    return HeldOutRows(target.samples.X, y, y + target.study.residuals[:, window.output])

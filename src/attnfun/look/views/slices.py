@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ...arguments import whole_number
-from ...domains import Points
 from ...domains.box import Box
 from ...errors import InputError
 from ...targets import Status
@@ -106,7 +105,7 @@ class Window:
     @property
     def cloud(self) -> Floats | None:
         """The points (S, D) of a domain that is a cloud; None for others."""
-        return self.domain.points if isinstance(self.domain, Points) else None
+        return self.domain.cloud
 
     @property
     def bounded_everywhere(self) -> bool:
@@ -209,6 +208,6 @@ def _central(domain: Box) -> Floats:
     middle = (domain.lo.ravel() + domain.hi.ravel()) / 2
     if domain.contains(middle[None])[0]:
         return middle
-    some = domain.points if isinstance(domain, Points) else domain.sample(TRIES, np.random.default_rng(0))
+    some = domain.sample(TRIES, np.random.default_rng(0)) if domain.cloud is None else domain.cloud
     scale = (domain.hi - domain.lo).ravel()
     return some[np.argmin((((some - middle) / scale) ** 2).sum(axis=1))]

@@ -16,7 +16,7 @@ from ..proof import Conclusion, Proof
 
 @dataclass(frozen=True)
 class Progress:
-    """What long work tells its caller after each round of a proof, and as values of a black box come in."""
+    """What long work reports after each round of a proof, and as values of a black box come in."""
 
     bound: float
     found: float
@@ -28,7 +28,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Task:
-    """What a prover is asked for: a bound of at most `goal`, or as small as can be, within limits."""
+    """What a prover is to find: a bound of at most `goal`, or as small as can be, within limits."""
 
     goal: float | None = None
     norm: float = inf

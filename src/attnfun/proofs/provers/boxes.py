@@ -8,23 +8,27 @@ is left is the cutting tree; the rule's conclusion, not this search, says what i
 `seen` is no lower bound: enclosures at a point have a width. That a goal cannot be proved follows from a lower bound
 `max(Y_lo - F_hi, F_lo - Y_hi)` at that centre, and this is also the error that a proof says it found.
 
-Batches are cut into chunks of a fixed size whatever the number of workers, and results are taken in order
-(`resources/executors.py`), so the tree is the same on one machine or many. The tree at the beginning of a round is
-kept in a checkpoint every so often, and whenever a search is interrupted or loses its workers; a search that goes on
-from there bounds the leaves again and ends in the same tree. (One that ran out of time keeps its tree too. The round
-cut short makes another order of boxes, so the bound may differ, but holds.)
+In the sup norm, once many boxes wait for a goal, whole subtrees are handed out: a worker settles all below a few boxes
+and sends back a `Piece` of the proof; the tree is joined from pieces. Before that, and where the worst boxes must be
+known, boxes are bounded in rounds. Batches, groups and chunks have a fixed size whatever the number of workers, and
+results are taken in order (`resources/executors.py`), so the tree is the same on one machine or many. The tree, as far
+as it is joined, is kept in a checkpoint every so often, and whenever a search is interrupted or loses its workers; a
+search that goes on from there bounds the leaves again and ends in the same tree. (One that ran out of time keeps its
+tree too. The round cut short makes another order of boxes, so the bound may differ, but holds.)
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, inf, isinf, log2
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -44,7 +48,7 @@ from ...targets.defects import axes_towards_poles
 from ..boxes import Boxes
 from ..claim import Claim
 from ..fingerprint import fingerprint
-from ..proof import LEAF, PARTS, Flags, Floats, Growing, Integers, Proof
+from ..proof import LEAF, PARTS, UNKNOWN, Flags, Floats, Growing, Integers, Proof
 from ..rewriting import with_banks
 from ..rules.boxes import NAME, SHORT, TAILS, Problem, check, contributions, merged, summed
 from .base import Attempt, Outcome, Progress, Task
@@ -73,8 +77,25 @@ EDGE = 2.0**-8
 """Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""
 STIFF = 0.9
 """If the centre of a box alone has more than this fraction of its rounding part, cutting it is no remedy."""
+SPARE = 2.0**-10
+"""The part of a goal that is left for the rule, which may drop tokens at other boxes than the search."""
+SMALL = 2.0**-8
+"""Rounding that is at most this part of what would do is not bounded again on smaller boxes."""
+FRESH = 2
+"""Cuts an axis after which the network is enclosed again."""
+STEADY = 0.75
+"""Lists of tokens in play that an enclosure leaves longer than this part are not worth shortening at each cut."""
+MOST_CUTS = 6
+"""Cuts of a box at once, at most."""
+PROBES, MOST_PROBED = 3, 8
+"""Points from which axes are looked at, and axes, at most."""
+UNREAD = 2.0**10
+"""An axis that nobody reads counts as so many times shorter."""
 TRIALS = 32
 """Boxes on which Taylor series are tried before a whole batch is done with them."""
+MANY, GROUP, BUDGET = 512, 128, 4096
+"""Boxes that wait before whole subtrees are handed out, boxes that are handed out together, and boxes after which a
+worker hands back what is left."""
 KEEP_EVERY = 20.0
 """Seconds between checkpoints."""
 
@@ -121,6 +142,8 @@ class Waiting:
     defined: Flags  # (B,), is the target surely defined on the whole box?
     series: Flags  # (B,), were Taylor series of use?
     tails: Flags  # (B,), is the target unbounded there, as far as its enclosure tells, but integrable?
+    steady: Flags  # (B,), did the last enclosure drop few tokens?
+    steep: Floats  # (B, D), how much each axis makes of what cutting takes away; 0 where nothing is known
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -130,47 +153,99 @@ class Waiting:
         """Bound on the error of the deployed network, (B,)."""
         return summed(self.parts)
 
+    @property
+    def ways(self) -> Integers:
+        """How the boxes are bounded (`Cover.ways`), (B,)."""
+        return np.where(self.series, 1 + np.minimum(self.boxes.since, UNKNOWN - 2), 0)
+
     def take(self, rows: Integers) -> Waiting:
         """Some of the boxes."""
-        known = (self.parts[rows], self.seen[rows], self.defined[rows], self.series[rows], self.tails[rows])
-        return Waiting(self.boxes.take(rows), *known)
+        return Waiting(self.boxes.take(rows), *(getattr(self, name)[rows] for name in KNOWN))
 
     @classmethod
     def join(cls, batches: list[Waiting]) -> Waiting:
         """Several batches as one."""
-        names = ("parts", "seen", "defined", "series", "tails")
-        known = (np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
+        known = (np.concatenate([getattr(batch, name) for batch in batches]) for name in KNOWN)
         return cls(Boxes.join([batch.boxes for batch in batches]), *known)
 
-    def halves(self, tree: Growing, axis: npt.NDArray[np.intp]) -> Waiting:
-        """Each box in two, cut across an axis (B,); what is known of the whole holds on the halves, a tail on both."""
+    def halves(self, tree: Growing, axis: npt.NDArray[np.intp], gain: float) -> Waiting:
+        """Each box in two, cut across an axis (B,); what is known of the whole holds on the halves, a tail on both.
+
+        A cut takes away about 1 - 1/gain of what its axis made.
+        """
         both = self.take(np.tile(np.arange(len(self)), 2))
         boxes = self.boxes.halves(axis, tree.cut(self.boxes.node, axis))
+        both.steep[np.arange(len(both)), np.tile(axis, 2)] /= gain
         return replace(both, boxes=boxes)
 
 
-def bounded(boxes: Boxes, problem: Problem, easy: float, series: Flags | None = None) -> Waiting:
-    """Boxes with bounds of their own, by the rule. Pure work that any worker can do.
+KNOWN = ("parts", "seen", "defined", "series", "tails", "steady", "steep")
+"""What is known of boxes that wait."""
+
+
+def bounded(waiting: Waiting, problem: Problem, easy: float) -> Waiting:
+    """Boxes of which that is known of boxes above them, with bounds of their own. Pure work that any worker can do.
+
+    Where rounding, as noted above, is only a small part of what would do, and series were of use, they are all that is
+    computed; unless they turn out no better than before.
+    """
+    boxes, enough = waiting.boxes, SMALL * easy
+    light = waiting.series & waiting.steady & (boxes.errors.sum(axis=1) <= enough)
+    light &= boxes.since <= FRESH * boxes.lo.shape[1]
+    below = np.flatnonzero(light)
+    done = [_below(waiting.take(below), problem)] if len(below) else []
+    if done:
+        better = done[0].parts[:, 0] < waiting.parts[below, 0]
+        light[below], done[0] = better, done[0].take(np.flatnonzero(better))
+    rest = np.flatnonzero(~light)
+    if len(rest):
+        done.append(enclosed(boxes.take(rest), problem, easy))
+    return Waiting.join(done).take(np.argsort(np.concatenate([np.flatnonzero(light), rest]), kind="stable"))
+
+
+def _again(waiting: Waiting, problem: Problem) -> Waiting:
+    """Leaves bounded in the ways that they were bounded in before."""
+    below = waiting.series & (waiting.boxes.since > 0)
+    some, rest = np.flatnonzero(below), np.flatnonzero(~below)
+    done = [_below(waiting.take(some), problem)] if len(some) else []
+    if len(rest):
+        done.append(enclosed(waiting.boxes.take(rest), problem, 0.0, waiting.series[rest]))
+    return Waiting.join(done).take(np.argsort(np.concatenate([some, rest]), kind="stable"))
+
+
+def _below(waiting: Waiting, problem: Problem) -> Waiting:
+    """Boxes bounded by series, with rounding as it was noted above them."""
+    boxes = waiting.boxes
+    parts, series = problem.below(boxes)
+    inside = problem.target.domain.contains(Interval(boxes.lo, boxes.hi).mid)
+    every, none = np.ones(len(boxes), dtype=bool), np.zeros(len(boxes), dtype=bool)
+    return Waiting(boxes, parts, np.where(inside, series.at, 0.0), every, every, none, every, series.steep)
+
+
+def enclosed(boxes: Boxes, problem: Problem, easy: float, series: Flags | None = None) -> Waiting:
+    """Boxes with bounds of their own, by the rule: enclosures, and series where they are of use.
 
     Series are used on the boxes that are named, (B,); or else where a bound with its rounding is more than `easy`,
     unless a few trials say that the boxes are still too large for them.
     """
     on = problem.enclosed(boxes)
-    parts, used = on.parts, np.zeros(len(boxes), dtype=bool)
+    parts, used, steep = on.parts, np.zeros(len(boxes), dtype=bool), np.zeros(boxes.lo.shape)
     wanted = np.flatnonzero(summed(parts) > easy if series is None else series)
     tried = wanted[np.linspace(0, len(wanted) - 1, min(TRIALS, len(wanted))).astype(np.int64)]
     for pick in (tried, np.setdiff1d(wanted, tried)):
         if not len(pick):
             break
         better = problem.by_series(on, pick)
-        used[pick] = better < parts[pick, 0]
+        used[pick], steep[pick] = better.bound < parts[pick, 0], better.steep
         if series is None and not used[pick].any():
             break
-        parts[pick, 0] = np.minimum(parts[pick, 0], better)
+        parts[pick, 0] = np.minimum(parts[pick, 0], better.bound)
     seen = _at_centres(problem, Interval(on.rows.mid), on.region.points.reshape(len(boxes), -1))
-    long = np.flatnonzero(boxes.most_tokens > SHORT)
+    long, before = np.flatnonzero(boxes.most_tokens > SHORT), boxes.most_tokens
     boxes = boxes.with_focus(long, tuple(layer.take(long) for layer in on.focus))
-    return Waiting(boxes, parts, seen, on.defined, used, on.tails)
+    boxes = boxes.with_errors(np.arange(len(boxes)), parts[:, 1:])
+    steady = boxes.most_tokens > STEADY * before
+    return Waiting(boxes, parts, seen, on.defined, used, on.tails, steady, np.where(used[:, None], steep, 0.0))
 
 
 def _at_centres(problem: Problem, centres: Interval, values: Floats) -> Floats:
@@ -200,6 +275,28 @@ class _Ledger:
         self.total, self.parts, self.found, self.least = 0.0, np.zeros(len(PARTS)), 0.0, inf
         self.boxes, self.tails = 0, False
         self.place = Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1)).mid  # (1, D), of the largest error
+
+    @cached_property
+    def scale(self) -> Floats:
+        """By what sides of boxes are measured where they are cut, (D,): axes that nobody reads count for little.
+
+        Nobody reads an axis along which, from a few points, neither target nor network change.
+        """
+        domain, count = self.problem.target.domain, len(self.extent)
+        if not 1 < count <= MOST_PROBED:
+            return self.extent
+        points = np.random.default_rng(0).uniform(domain.lo.ravel(), domain.hi.ravel(), (PROBES, 1, count))
+        along = np.concatenate([np.zeros((1, count), dtype=bool), np.eye(count, dtype=bool)])  # (1+D, D)
+        ends = (np.where(along, end.ravel(), points).reshape(-1, count) for end in (domain.lo, domain.hi))
+        lines = Interval(*ends)  # (P (1+D), D)
+        everything = tuple(layer.take(np.zeros(len(lines), dtype=np.int64)) for layer in self.problem.encloser.start())
+        region, _, _ = self.problem.network_on(lines, everything)
+        read = np.zeros(count, dtype=bool)
+        for values in (region.tokens.reshape(len(lines), -1), self.problem.target.enclose(lines)):
+            for ends in (values.lo, values.hi):
+                each = ends.reshape(PROBES, 1 + count, -1)
+                read |= (each[:, 1:] != each[:, :1]).any(axis=(0, 2))
+        return np.where(read, self.extent, self.extent * UNREAD)
 
     def measure(self, errors: Floats, waiting: Waiting) -> Floats:
         """What errors (B, ...) on boxes contribute."""
@@ -236,6 +333,13 @@ class _Ledger:
         if not isinf(self.norm):
             self.found = float(self.merge(self.found, self.measure(waiting.seen, waiting)))
 
+    def join(self, piece: Piece) -> None:
+        """Take what a worker settled, in the sup norm."""
+        self.total, self.parts = max(self.total, piece.bound), np.maximum(self.parts, piece.parts)
+        self.boxes += piece.boxes
+        if piece.found > self.found:
+            self.found, self.place = piece.found, piece.place
+
     def unfinished(self, waiting: Waiting) -> Flags:
         """Boxes that must be cut: too large a share of the bound, or the target not proved to be defined on them."""
         boxes, goal = waiting.boxes, self.goal
@@ -244,7 +348,7 @@ class _Ledger:
         if isinf(self.norm):
             over = waiting.parts[:, 0] > WITHIN * self.found
             if goal is not None:
-                missed = waiting.bound > goal
+                missed = waiting.bound > (1 - SPARE) * goal
                 over = over & missed | self._yields(waiting, missed & ~over)
         else:
             bound = self.bound(waiting)
@@ -313,7 +417,18 @@ def search(
     ledger, kept = _Ledger(problem, norm, goal), _Checkpoint(checkpoint, problem, goal, norm)
     tree, waiting = kept.resume(ledger, executor, deadline)
     late, stopped = False, ""
+    by_subtrees = partial(
+        _by_subtrees,
+        kept=kept,
+        executor=executor,
+        deadline=deadline,
+        progress=progress,
+        most=most,
+        memory=memory,
+    )
     try:
+        if kept.queued:
+            waiting = by_subtrees(ledger, tree, waiting)
         while len(waiting):
             kept.offer(ledger, tree)
             seen, bound = ledger.seen(waiting), ledger.bound(waiting)
@@ -328,16 +443,15 @@ def search(
                 break
             ledger.settle(waiting.take(np.flatnonzero(~open_)))
             waiting = waiting.take(np.flatnonzero(open_))
+            if isinf(norm) and goal is not None and len(waiting) >= MANY:
+                waiting = by_subtrees(ledger, tree, waiting)
+                continue
             excess = ledger.excess(waiting)
             order = np.lexsort((waiting.boxes.node, -excess, waiting.defined))  # doubtful, then worst
             now, later = np.split(order, [ledger.next_round(excess[order], waiting.defined[order])])
             easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
-            pieces = _pieces(waiting.take(now), tree, ledger, easy)
-            done, untouched = _in_chunks(problem, pieces, easy, executor, deadline)
-            for some in (done, untouched):
-                tree.note(some.boxes.node, some.series)
-            ledger.look(done)
-            waiting = Waiting.join([done, untouched, waiting.take(later)])
+            parts = _cut_and_bounded(ledger, tree, waiting.take(now), easy, executor, deadline)
+            waiting = Waiting.join([parts, waiting.take(later)])
     except BaseException:
         kept.keep()
         raise
@@ -353,6 +467,149 @@ def search(
     aim = np.array([] if problem.goal is None else [problem.goal])
     name = TAILS if ledger.tails else NAME
     return Searched(Proof(name, {**tree.cover().data(), "goal": aim}), bound, parts, found, ledger.boxes, stopped)
+
+
+def _cut_and_bounded(
+    ledger: _Ledger, tree: Growing, waiting: Waiting, easy: float, executor: Executor | None, deadline: Deadline
+) -> Waiting:
+    """The parts of boxes, as far as there is time with bounds of their own."""
+    work = partial(bounded, problem=ledger.problem, easy=easy)
+    done, untouched = _in_chunks(work, _pieces(waiting, tree, ledger, easy), executor, deadline)
+    for some in (done, untouched):
+        tree.note(some.boxes.node, some.ways)
+    ledger.look(done)
+    return Waiting.join([done, untouched])
+
+
+@dataclass(frozen=True, eq=False)
+class Subtrees:
+    """Work for one worker: boxes, and the largest error found before; the same however many workers there are."""
+
+    waiting: Waiting
+    found: float
+    scale: Floats  # (D,)
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """What a worker leaves: a piece of the proof, what is proved on its leaves, and boxes left to cut."""
+
+    tree: dict[str, npt.NDArray[Any]]
+    """Cutting trees below the boxes (`Growing.tensors`)."""
+    waiting: Waiting
+    """Leaves that are not good enough; their nodes are those of the piece."""
+    bound: float
+    parts: Floats  # (3,)
+    found: float
+    place: Floats  # (1, D), where an error of that size was met
+    boxes: int
+
+
+def settled(task: Subtrees, problem: Problem, goal: float, deadline: Deadline = NEVER) -> Piece:
+    """All below some boxes, until they are good enough or BUDGET boxes were bounded. Pure work that any worker can do.
+
+    The boxes that were made last are cut first, so that few wait.
+    """
+    ledger, waiting = _Ledger(problem, inf, goal), task.waiting
+    ledger.found, ledger.scale = task.found, task.scale
+    waiting = replace(waiting, boxes=replace(waiting.boxes, node=np.arange(len(waiting))))
+    tree = Growing(len(waiting))
+    tree.note(waiting.boxes.node, waiting.ways)
+    while True:
+        open_ = ledger.unfinished(waiting)
+        ledger.settle(waiting.take(np.flatnonzero(~open_)))
+        waiting = waiting.take(np.flatnonzero(open_))
+        met = ledger.found > max(goal, task.found)  # it may be the end of the search
+        if not len(waiting) or ledger.boxes >= BUDGET or met or deadline.over:
+            break
+        later, now = np.split(np.arange(len(waiting)), [max(len(waiting) - GROUP, 0)])
+        easy = max(goal, WITHIN * ledger.found)
+        parts = _cut_and_bounded(ledger, tree, waiting.take(now), easy, None, deadline)
+        waiting = Waiting.join([waiting.take(later), parts])
+    return Piece(tree.tensors(), waiting, ledger.total, ledger.parts, ledger.found, ledger.place, ledger.boxes)
+
+
+class _Queue:
+    """Work in the order in which it came in; an iterator that goes on when more comes in after its end."""
+
+    def __init__(self, ledger: _Ledger) -> None:
+        self.ledger, self.ready, self.sent = ledger, deque[Subtrees](), deque[Subtrees]()
+
+    def put(self, waiting: Waiting) -> None:
+        """More boxes, in groups."""
+        for start in range(0, len(waiting), GROUP):
+            some = waiting.take(np.arange(start, min(start + GROUP, len(waiting))))
+            self.ready.append(Subtrees(some, self.ledger.found, self.ledger.scale))
+
+    def restore(self, waiting: Waiting, named: Mapping[str, npt.NDArray[Any]]) -> Waiting:
+        """Groups of boxes as they once were in `tensors`; the boxes that are in none."""
+        place = dict(zip(waiting.boxes.node.tolist(), range(len(waiting)), strict=True))
+        rows = np.array([place.pop(node) for node in named["queue"].tolist()], dtype=np.int64)
+        for group, before in zip(np.split(rows, np.cumsum(named["groups"])[:-1]), named["before"], strict=True):
+            self.ready.append(Subtrees(waiting.take(group), float(before), self.ledger.scale))
+        return waiting.take(np.array(sorted(place.values()), dtype=np.int64))
+
+    def tensors(self) -> dict[str, npt.NDArray[Any]]:
+        """The nodes of all boxes whose subtrees are not there yet, how many belong together, errors found before."""
+        tasks = (*self.sent, *self.ready)
+        nodes = [task.waiting.boxes.node for task in tasks]
+        return {
+            "queue": np.concatenate([np.empty(0, dtype=np.int64), *nodes]),
+            "groups": np.array([len(each) for each in nodes], dtype=np.int64),
+            "before": np.array([task.found for task in tasks]),
+        }
+
+    def left(self, nothing: Waiting) -> Waiting:
+        """All boxes whose subtrees are not there yet."""
+        return Waiting.join([nothing, *(task.waiting for task in (*self.sent, *self.ready))])
+
+    def __iter__(self) -> _Queue:
+        return self
+
+    def __next__(self) -> Subtrees:
+        if not self.ready:
+            raise StopIteration
+        self.sent.append(self.ready.popleft())
+        return self.sent[-1]
+
+
+def _by_subtrees(
+    ledger: _Ledger,
+    tree: Growing,
+    waiting: Waiting,
+    *,
+    kept: _Checkpoint,
+    executor: Executor | None,
+    deadline: Deadline,
+    progress: Callable[[Progress], None] | None,
+    most: float,
+    memory: Memory,
+) -> Waiting:
+    """Hand out boxes, join the pieces of proof that come back, hand out what they leave; boxes left in the end.
+
+    Pieces are taken in the order of the work and nobody waits for a round to end. Work does not depend on what came
+    back after it was put into the queue, so the tree is the same whatever the number of workers.
+    """
+    nothing, queue, goal = waiting.take(np.arange(0)), _Queue(ledger), inf if ledger.goal is None else ledger.goal
+    if kept.queued:
+        ledger.settle(queue.restore(waiting, kept.queued))
+        kept.queued = {}
+    else:
+        queue.put(waiting.take(np.argsort(waiting.boxes.node, kind="stable")))
+    work = partial(settled, problem=ledger.problem, goal=goal, deadline=NEVER if executor else deadline)
+    for piece in in_order(work, queue, executor, deadline=deadline):
+        place = tree.graft(queue.sent.popleft().waiting.boxes.node, piece.tree)
+        ledger.join(piece)
+        boxes = piece.waiting.boxes
+        queue.put(replace(piece.waiting, boxes=replace(boxes, node=place[boxes.node])))
+        kept.offer(ledger, tree, queue.tensors())
+        left = queue.left(nothing)
+        if progress is not None and len(left):
+            progress(Progress(ledger.bound(left), ledger.seen(left), ledger.boxes, len(left)))
+        hopeless = ledger.found > goal and ledger.beyond(ledger.found, inf)
+        if hopeless or ledger.boxes > most or _no_room(left, memory):
+            break
+    return queue.left(nothing)
 
 
 def _no_room(waiting: Waiting, memory: Memory) -> str:
@@ -384,15 +641,22 @@ def _least_error(problem: Problem, ledger: _Ledger) -> float:
 
 
 def _pieces(waiting: Waiting, tree: Growing, ledger: _Ledger, easy: float) -> Waiting:
-    """Boxes cut in two, or in four where they are far from good enough; in more where few with short lists are waiting.
+    """Boxes cut in two, or in more at once where they are far from good enough or few with short lists are waiting.
 
-    A batch of FEW boxes takes about as long as one box, and each round spared is one batch less.
+    Bounds by series of degree m fall about by `2^{(m+1)/D}` with each cut. A batch of FEW boxes takes about as long as
+    one box, and each round spared is one batch less.
     """
-    far = (waiting.bound > FAR * easy) & (easy > 0)
+    gain = (ledger.problem.taylor.degree + 1) / waiting.boxes.lo.shape[1]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # `easy` may be as small as a float can be
+        by_series = np.round(np.log2(waiting.parts[:, 0] / easy) / gain) if easy > 0 else np.zeros(len(waiting))
     short = waiting.boxes.most_tokens.max(initial=0) <= SHORT
     spare = ceil(log2(FEW / len(waiting))) if short else 0
-    near = _cut(waiting.take(np.flatnonzero(~far)), tree, ledger, max(1, spare - 1))
-    return Waiting.join([near, _cut(waiting.take(np.flatnonzero(far)), tree, ledger, max(2, spare))])
+    far = (waiting.bound > FAR * easy) & (easy > 0)
+    otherwise = np.where(far, max(2, spare), max(1, spare - 1))
+    by_series = np.clip(by_series, max(1, spare - 1), MOST_CUTS)
+    times = np.where(waiting.series & np.isfinite(by_series), by_series, otherwise)
+    parts = [_cut(waiting.take(np.flatnonzero(times == each)), tree, ledger, int(each)) for each in np.unique(times)]
+    return Waiting.join(parts)
 
 
 def _cut(waiting: Waiting, tree: Growing, ledger: _Ledger, times: int) -> Waiting:
@@ -400,40 +664,34 @@ def _cut(waiting: Waiting, tree: Growing, ledger: _Ledger, times: int) -> Waitin
     for _ in range(times):
         again = waiting.boxes.divisible()
         smallest, larger = waiting.take(np.flatnonzero(~again)), waiting.take(np.flatnonzero(again))
-        axis = larger.boxes.longest(ledger.extent)
+        axis = larger.boxes.longest(ledger.scale)
+        if isinf(ledger.norm):
+            steep = np.where(larger.boxes.cuttable(), larger.steep, 0.0)  # (B, D)
+            axis = np.where(steep.max(axis=1) > 0, np.argmax(steep, axis=1), axis)
         tails = np.flatnonzero(larger.tails)
         if len(tails):
             low, high = larger.boxes.lo[tails], larger.boxes.hi[tails]
             axis[tails] = axes_towards_poles(ledger.problem.target, low, high, axis[tails])
-        waiting = Waiting.join([smallest, larger.halves(tree, axis)])
+        gain = 2.0 ** (ledger.problem.taylor.degree / len(ledger.extent))
+        waiting = Waiting.join([smallest, larger.halves(tree, axis, gain)])
     return waiting
 
 
 def _in_chunks(
-    problem: Problem,
-    waiting: Waiting,
-    easy: float,
-    executor: Executor | None,
-    deadline: Deadline,
-    series: Flags | None = None,
+    work: partial[Waiting], waiting: Waiting, executor: Executor | None, deadline: Deadline
 ) -> tuple[Waiting, Waiting]:
     """Bound a batch, chunk by chunk, here or on workers; and the boxes that there was no time for.
 
     Those keep what is known of the box they were cut from, which holds on them too. A single chunk is not worth
     sending: nobody could work beside it.
     """
-    parts = np.split(np.arange(len(waiting)), _cuts(waiting.boxes, problem.network))
+    parts = np.split(np.arange(len(waiting)), _cuts(waiting.boxes, work.keywords["problem"].network))
     workers, done = executor if len(parts) > 1 else None, list[Waiting]()
-    chunks = ((waiting.boxes.take(part), None if series is None else series[part]) for part in parts)
+    chunks = (waiting.take(part) for part in parts)
     with suppress(TimeLimitReached):  # within a chunk, which stays untouched
-        done.extend(in_order(partial(_chunk, problem=problem, easy=easy), chunks, workers, deadline=deadline))
+        done.extend(in_order(work, chunks, workers, deadline=deadline))
     ready = Waiting.join(done) if done else waiting.take(np.arange(0))
     return ready, waiting.take(np.arange(len(ready), len(waiting)))
-
-
-def _chunk(chunk: tuple[Boxes, Flags | None], problem: Problem, easy: float) -> Waiting:
-    boxes, series = chunk
-    return bounded(boxes, problem, easy, series)
 
 
 def _cuts(boxes: Boxes, network: Network) -> Integers:
@@ -456,6 +714,7 @@ class _Checkpoint:
     def __init__(self, folder: str | Path | None, problem: Problem, goal: float | None, norm: float) -> None:
         self.path: Path | None = None
         self.problem, self.last, self.state = problem, time.monotonic(), dict[str, npt.NDArray[np.generic]]()
+        self.queued: Mapping[str, npt.NDArray[Any]] = {}
         if folder is not None:
             self.path = made_folder("checkpoint", folder) / f"{fingerprint(problem, goal, norm)}.safetensors"
 
@@ -469,12 +728,13 @@ class _Checkpoint:
                 ledger.found, ledger.place = float(named["found"][0]), named["place"]
                 ledger.boxes = int(named["boxes"][0])
                 tree = Growing.restored(named, len(root))
+                self.queued = {name: named[name] for name in ("queue", "groups", "before") if name in named}
         if tree.nodes == len(root):
-            waiting = bounded(root, self.problem, 0.0)
+            waiting = enclosed(root, self.problem, 0.0)
             ledger.look(waiting)
         else:
             waiting = self._leaves(tree, root, executor, deadline)
-        tree.note(waiting.boxes.node, waiting.series)
+        tree.note(waiting.boxes.node, waiting.ways)
         return tree, waiting
 
     def _leaves(self, tree: Growing, level: Boxes, executor: Executor | None, deadline: Deadline) -> Waiting:
@@ -485,19 +745,24 @@ class _Checkpoint:
             leaves.append(level.take(np.flatnonzero(axes == LEAF)))
             inner = level.take(np.flatnonzero(axes != LEAF))
             cut = axes[axes != LEAF].astype(np.int64), tree.first[inner.node]
-            level = self.problem.narrowed(inner).halves(*cut) if len(inner) else inner
+            known = tree.series[inner.node] <= 1
+            level = self.problem.narrowed(inner, known, known).halves(*cut) if len(inner) else inner
         boxes = Boxes.join(leaves)
-        count, nothing = len(boxes), np.zeros(len(boxes), dtype=bool)
-        unknown = Waiting(boxes, np.full((count, len(PARTS)), np.inf), np.zeros(count), nothing, nothing, nothing)
-        series = tree.series[boxes.node] != 0
-        done, untouched = _in_chunks(self.problem, unknown, 0.0, executor, deadline, series)
+        ways = tree.series[boxes.node].astype(np.int64)
+        boxes = replace(boxes, since=np.maximum(ways - 1, 0))
+        count, series, none = len(boxes), ways > 0, np.zeros(len(boxes), dtype=bool)
+        parts = np.full((count, len(PARTS)), np.inf)
+        unknown = Waiting(boxes, parts, np.zeros(count), none, series, none, none, np.zeros(boxes.lo.shape))
+        done, untouched = _in_chunks(partial(_again, problem=self.problem), unknown, executor, deadline)
         return Waiting.join([done, untouched])
 
-    def offer(self, ledger: _Ledger, tree: Growing) -> None:
-        """A state to go on from, written every so often."""
+    def offer(
+        self, ledger: _Ledger, tree: Growing, queue: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
+    ) -> None:
+        """A state to go on from, written every so often; with the queue of subtrees, if there is one."""
         if self.path is not None:
             found = {"found": np.array([ledger.found]), "place": ledger.place, "boxes": np.array([ledger.boxes])}
-            self.state = {**tree.tensors(), **found}
+            self.state = {**tree.tensors(), **found, **queue}
             if time.monotonic() - self.last > KEEP_EVERY:
                 self.keep()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..claim import Claim
 from ..proof import Proof
-from ..rules.rectifiers import NAME, Distance, read_rectifiers
+from ..rules.rectifiers import NAME, RectifiersDistance, read_rectifiers
 from .base import Attempt, Task
 from .planes import cut
 
@@ -17,5 +17,5 @@ def prove(claim: Claim, task: Task) -> Attempt | None:
     target, units = claim.imitated, read_rectifiers(claim.network)
     if units is None or units.shape != (target.domain.size, target.outputs):
         return None
-    tree = cut(Distance(target, units), None if task.goal is None else SHARE * task.goal, task.deadline)
+    tree = cut(RectifiersDistance(target, units), None if task.goal is None else SHARE * task.goal, task.deadline)
     return Attempt(Proof(NAME, tree.cover().data()), boxes=tree.nodes)

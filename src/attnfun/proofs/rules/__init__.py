@@ -14,7 +14,7 @@ from math import inf, isinf
 import numpy as np
 
 from ...arithmetic.directed import multiply
-from ...resources.deadline import NEVER, Deadline
+from ...resources.deadline import NEVER, Deadline, until
 from ..claim import Claim
 from ..overflow import refuse_overflow
 from ..proof import ALIKE, Conclusion, Proof, refuse_proof
@@ -42,7 +42,9 @@ class Checker:
         """The same inside of a proof."""
         if proof.rule not in RULES:
             raise refuse_proof(proof.rule, f"must be one of {', '.join(RULES)}", proof.rule)
-        with claim.imitated.until(self.deadline):
+        if claim.network.keyed and proof.rule not in FOR_TWO_INPUTS:
+            raise refuse_proof(proof.rule, "must be about a network of one input", claim.network)
+        with until(self.deadline):
             conclusion = RULES[proof.rule](claim, proof, norm, self)
         if conclusion is None:
             raise refuse_proof(proof.rule, "must be about a target and a network of its kind", claim.network)
@@ -123,3 +125,5 @@ RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion | None]] = 
     ALIKE: _by_one_token,
 }
 """Rules by the names that they have in files, messages and docs/theory.md; None where a network is of another kind."""
+FOR_TWO_INPUTS = (boxes.NAME, boxes.TAILS, VOLUME, parts.NAME)
+"""Rules that know what keys cost which hold sums [T 10.8], or leave it to others."""

@@ -9,6 +9,9 @@ By the rule `tails` the target need not be bounded: on boxes on which its enclos
 the target, `(∫|f|^p / volume)^{1/p}` [T 3.7], plus the largest value of the network. In L_p that counts like an error
 of this size on the whole box.
 
+What rounding adds on a box is at most what it adds on a box that holds it. So a leaf may take it from a box above,
+where the proof says so; then series alone bound the rest.
+
 Data: `axes` and `series`, the cover (`proof.Cover`); `goal`, which says how closely dropped tokens are followed. No
 value of it can make a bound false.
 
@@ -34,15 +37,15 @@ from ...arithmetic.norms import norms_on_boxes, together
 from ...arithmetic.rounding import OWN
 from ...errors import TimeLimitReached
 from ...network import Network
-from ...resources.deadline import NEVER, Deadline
+from ...resources.deadline import NEVER, Deadline, until
 from ...resources.executors import in_order, resident
 from ...targets import Expression, Target
 from ..boxes import Boxes
 from ..enclosure import Encloser
-from ..heads import Focus, Region
+from ..heads import BoxBatch, Focus
 from ..proof import PARTS, Conclusion, Cover, Flags, Floats, Integers, Proof, refuse_proof
 from ..rewriting import with_banks
-from ..taylor import TaylorBounds
+from ..taylor import Expanded, TaylorBounds
 
 NAME = "boxes"
 TAILS = "tails"
@@ -62,7 +65,7 @@ class Enclosed:
     """What enclosures say about a batch of boxes."""
 
     rows: Interval  # (B, D), the boxes, and where rounding may move their points
-    region: Region
+    region: BoxBatch
     focus: tuple[Focus, ...]
     parts: Floats  # (B, 3), in the order of PARTS
     defined: Flags  # (B,), is the target surely defined on the whole box, or in L_p almost everywhere?
@@ -98,18 +101,26 @@ class Problem:
     def root(self) -> Boxes:
         """Boxes that cover the domain, about which nothing is known: the roots of its cutting trees."""
         low, high = self.target.domain.starts()
-        nobody = np.zeros(len(low), dtype=np.int64)
-        return Boxes(low, high, np.arange(len(low)), tuple(layer.take(nobody) for layer in self.encloser.start()))
+        nobody, unknown = np.zeros(len(low), dtype=np.int64), np.full((len(low), 2), np.inf)
+        focus = tuple(layer.take(nobody) for layer in self.encloser.start())
+        return Boxes(low, high, np.arange(len(low)), focus, unknown, nobody)
 
-    def narrowed(self, boxes: Boxes) -> Boxes:
-        """The boxes, long lists of tokens in play reduced to those that are in play on the box."""
-        long = np.flatnonzero(boxes.most_tokens > SHORT)
-        if not len(long):
+    def narrowed(self, boxes: Boxes, noting: Flags | None = None, enclosing: Flags | None = None) -> Boxes:
+        """Boxes that are about to be cut: long lists of tokens in play reduced to those that are in play on the box.
+
+        Where `noting` (B,), what rounding adds is noted, too. Lists of other boxes are reduced where `enclosing`, if
+        that is given.
+        """
+        long = boxes.most_tokens > SHORT
+        noting = np.zeros(len(boxes), dtype=bool) if noting is None else noting
+        some = np.flatnonzero(noting | (long if enclosing is None else long & enclosing))
+        if not len(some):
             return boxes
-        some = boxes.take(long)
-        rows = self.with_neighbours(Interval(some.lo, some.hi))
-        _, focus = self.encloser(rows.reshape(len(rows), *self.network.shape_in), some.focus)
-        return boxes.with_focus(long, focus)
+        rows = self.with_neighbours(Interval(boxes.lo[some], boxes.hi[some]))
+        _, focus, errors = self.network_on(rows, boxes.take(some).focus)
+        boxes = boxes.with_errors(some[noting[some]], errors[noting[some]])
+        shorter = np.flatnonzero(long[some])
+        return boxes.with_focus(some[shorter], tuple(layer.take(shorter) for layer in focus))
 
     def enclosed(self, boxes: Boxes) -> Enclosed:
         """Bounds by the enclosures of target and network on each box; where no point of the domain is, no error."""
@@ -137,16 +148,33 @@ class Problem:
             parts[pick, 0], defined[pick] = add_up(means, largest[pick]), almost
         return tails
 
-    def by_series(self, on: Enclosed, pick: Integers) -> Floats:
-        """Bounds on the construction part of some of the boxes by Taylor series, (P,); inf where there are none."""
+    def by_series(self, on: Enclosed, pick: Integers) -> Expanded:
+        """Taylor series on some of the boxes."""
         return self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
 
-    def on_leaves(self, boxes: Boxes, series: Flags) -> tuple[Floats, Flags]:
-        """Bounds on the parts of the error (B, 3), with series on some leaves; where the target is defined, (B,)."""
-        on, pick = self.enclosed(boxes), np.flatnonzero(series)
-        if len(pick):
-            on.parts[pick, 0] = np.minimum(on.parts[pick, 0], self.by_series(on, pick))
-        return on.parts, on.defined
+    def below(self, boxes: Boxes) -> tuple[Floats, Expanded]:
+        """Bounds on the parts of the error (B, 3) by Taylor series, rounding as noted above; where there are none, inf.
+
+        A target that has series on a box is defined there.
+        """
+        expanded = self.taylor(self.with_neighbours(Interval(boxes.lo, boxes.hi)), boxes.focus)
+        parts = np.concatenate([expanded.bound[:, None], boxes.errors], axis=1)
+        parts[self.target.domain.excludes(boxes.lo, boxes.hi)] = 0.0
+        return parts, expanded
+
+    def on_leaves(self, boxes: Boxes, ways: Integers) -> tuple[Floats, Flags]:
+        """Bounds on the parts of the error (B, 3), found in these ways (`Cover.ways`); where the target is defined."""
+        parts, defined = np.empty((len(boxes), len(PARTS))), np.empty(len(boxes), dtype=bool)
+        alone, below = np.flatnonzero(ways <= 1), np.flatnonzero(ways > 1)
+        if len(alone):
+            on, pick = self.enclosed(boxes.take(alone)), np.flatnonzero(ways[alone])
+            if len(pick):
+                on.parts[pick, 0] = np.minimum(on.parts[pick, 0], self.by_series(on, pick).bound)
+            parts[alone], defined[alone] = on.parts, on.defined
+        if len(below):
+            parts[below], _ = self.below(boxes.take(below))
+            defined[below] = np.isfinite(parts[below, 0])
+        return parts, defined
 
     @cached_property
     def _keeps(self) -> bool:
@@ -191,7 +219,7 @@ class Problem:
         """Boxes (B, D) and where rounding to a coarse dtype may move their points, if the target is known there."""
         return self._reached(rows) if self._keeps else rows
 
-    def network_on(self, rows: Interval, focus: tuple[Focus, ...]) -> tuple[Region, tuple[Focus, ...], Floats]:
+    def network_on(self, rows: Interval, focus: tuple[Focus, ...]) -> tuple[BoxBatch, tuple[Focus, ...], Floats]:
         """The network over boxes (B, D) with their neighbours, and the parts `input` and `rounding` (B, 2) there.
 
         Rounding moves x to x'. Either the network's own sensitivity says what that costs, or, where the target is known
@@ -303,7 +331,7 @@ def tally(boxes: Boxes, problem: Problem, cover: Cover, norm: float, deadline: D
         if not stack or sum(map(len, found)) >= BATCH:
             leaves, found = Boxes.join(found), []
             if len(leaves):
-                result += Tally.of(norm, leaves, *problem.on_leaves(leaves, cover.uses_series(leaves.node)))
+                result += Tally.of(norm, leaves, *problem.on_leaves(leaves, cover.ways(leaves.node)))
     return result
 
 
@@ -327,7 +355,7 @@ def check(
     roots = problem.root()
     cover = Cover.read(NAME, proof.data, len(roots), roots.lo.shape[1])
     work = partial(tally, problem=problem, cover=cover, norm=norm, deadline=NEVER if executor else deadline)
-    with target.until(NEVER):  # the clock is read between batches
+    with until(NEVER):  # the clock is read between batches
         parts = pieces(problem, cover)
         done = list(in_order(work, parts, executor, deadline=deadline))
     if len(done) < len(parts):
@@ -353,4 +381,5 @@ def pieces(problem: Problem, cover: Cover) -> list[Boxes]:
 
 def _below(inner: Boxes, problem: Problem, cover: Cover) -> Boxes:
     """The children of nodes that are cut."""
-    return problem.narrowed(inner).halves(cover.axes[inner.node].astype(np.int64), cover.first_child[inner.node])
+    inner = problem.narrowed(inner, cover.noting[inner.node], cover.enclosing[inner.node])
+    return inner.halves(cover.axes[inner.node].astype(np.int64), cover.first_child[inner.node])

@@ -124,7 +124,7 @@ def _within(domain: Box, whole: Box) -> bool:
         return True
     if domain.fills_box and whole.fills_box:
         return bool((domain.lo.ravel() >= whole.lo.ravel()).all() and (domain.hi.ravel() <= whole.hi.ravel()).all())
-    return type(domain) is type(whole) and domain.as_dict() == whole.as_dict()
+    return domain.kind == whole.kind and domain.as_dict() == whole.as_dict()
 
 
 def errors_of(certificate: Certificate) -> Floats:

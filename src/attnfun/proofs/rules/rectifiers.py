@@ -47,7 +47,7 @@ def bound_by_rectifiers(claim: Claim, proof: Proof, deadline: Deadline = NEVER) 
     network = bound_by_structure(units.on(target.domain, target.output_shape, NAME), claim.network)
     if network is None:
         return None
-    distance = Distance(target, units)
+    distance = RectifiersDistance(target, units)
     largest, defined = over_cover(NAME, distance, proof, deadline)
     parts = {**network.parts, "construction": rounded_up(network.parts["construction"] + largest, 1)}
     return Conclusion(rounded_up(network.bound + largest, 1), parts, defined, whole(target))
@@ -79,7 +79,7 @@ def read_rectifiers(network: Network) -> Rectifiers | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Distance:
+class RectifiersDistance:
     """Bounds `|f - R|` on boxes."""
 
     target: Target
@@ -134,11 +134,13 @@ class Distance:
         with np.errstate(invalid="ignore", over="ignore"):
             middle, half = box.lo / 2 + box.hi / 2, directed.above(box.hi / 2 - box.lo / 2)  # (B, m)
             each = np.abs(slope) * radius[:, None]  # (B, m, D)
-            bound = np.abs(middle - value) + half + each.sum(axis=2)
+            apart, spread = np.abs(middle - value), half + each.sum(axis=2)
+            bound, error = apart + spread, apart - spread
             size = np.abs(middle) + half + np.abs(value)
         wide = (half[:, :, None] + each) * (radius / radius.max(axis=1, keepdims=True))[:, None]  # (B, m, D)
         bound = np.where(np.isnan(bound), inf, bound)
-        return bound, np.where(np.isfinite(size), size, inf), np.zeros_like(bound), wide
+        error = np.where(np.isfinite(error), error, 0.0)
+        return bound, np.where(np.isfinite(size), size, inf), error, wide
 
     def _by_series(
         self, low: Floats, high: Floats, centre: Floats, value: Floats, slope: Floats, radius: Floats

@@ -34,8 +34,8 @@ from ...network import Affine, Attention, Network
 from ...network.layers import Layer, tokens_read
 from ...targets import Target
 from ..enclosure import push
-from ..fans import Keys, Reading, read
-from ..heads import Region
+from ..fans import FanColumn, Keys, read
+from ..heads import BoxBatch
 from ..proof import PARTS, Conclusion
 from ..scaling import scaling_roundings
 
@@ -110,7 +110,9 @@ def follow(
 
 def through_affine(layer: Affine, state: State, arithmetic: Format) -> State:
     """The features after an affine layer."""
-    region = Region(state.forms.range.reshape(1, *state.forms.slack.shape), state.forms.slack[None], state.error[None])
+    region = BoxBatch(
+        state.forms.range.reshape(1, *state.forms.slack.shape), state.forms.slack[None], state.error[None]
+    )
     error = push(layer, region, arithmetic).error[0]  # (N, m, 2)
     if layer.left is None:
         return State(state.forms.mapped(layer.right[0], layer.constant[0]), error)
@@ -129,7 +131,7 @@ def through_attention(
     layer: Attention, state: State, maxima: Reference, used: npt.NDArray[np.bool_], arithmetic: Format
 ) -> State | None:
     """The used tokens after an attention layer; None where a head is no maximum, or there are too many scores."""
-    view = _View.of(state)
+    view = _LayerView.of(state)
     forms, errors = [], []
     for head in range(layer.heads):
         forms_here, errors_here = [], []
@@ -156,7 +158,7 @@ def through_attention(
     return State(_spread_out(out, used), _filled(error, used))
 
 
-def _through(reading: Reading, inner: Forms, maxima: Reference) -> tuple[Forms, Floats] | None:
+def _through(reading: FanColumn, inner: Forms, maxima: Reference) -> tuple[Forms, Floats] | None:
     """A reading in terms of the references: a form, whose slack holds all that is off, and the rounding error (2,).
 
     None where the target has no maximum to compare with.
@@ -192,7 +194,7 @@ def _spread_out(forms: Forms, used: npt.NDArray[np.bool_]) -> Forms:
 
 
 @dataclass(frozen=True, eq=False)
-class _View:
+class _LayerView:
     """An attention layer's input with its varying features as variables of their own.
 
     A feature that is a constant up to a slack or an error varies too, about that constant: scores and values that read
@@ -207,7 +209,7 @@ class _View:
     noise: npt.NDArray[np.bool_]  # (V,): variables about a constant
 
     @classmethod
-    def of(cls, state: State) -> _View:
+    def of(cls, state: State) -> _LayerView:
         """Tell constants from variables; ranges hold for the network in real and in deployed arithmetic."""
         forms, off = state.forms, sum_up(state.error, axis=-1)
         moves = forms.varies | (forms.slack > 0) | (off > 0)  # (n, d)

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from ...arithmetic.formats import held_in
 from ...errors import InputError
-from ...network import Affine, Network
+from ...network import Affine, Attention, Network, Softmax
+from ...network.two_inputs import separated
 
 Array = npt.NDArray[Any]
 
@@ -41,12 +42,54 @@ def mixing(layer: Affine) -> Planned:
     return Planned(shape, lambda: np.einsum("kNn,kdm->ndNm", left, right).reshape(shape))
 
 
+@dataclass(frozen=True, eq=False)
+class CrossKeys:
+    """Cross-attention in which a second input K makes the keys: t_j of `Separated`, and the layer that it completes."""
+
+    features: Affine
+    sums: Array  # (s, M)
+    layer: Attention
+
+    @property
+    def width_out(self) -> int:
+        """Features of a token that comes out."""
+        return self.layer.width_out
+
+    def length_out(self, length_in: int) -> int:
+        """Tokens that come out."""
+        return length_in
+
+
+@dataclass(frozen=True, eq=False)
+class Emitted:
+    """A network as it is emitted: the sequence that goes in, and its layers, of which one may take a second input."""
+
+    shape_in: tuple[int, int]
+    layers: tuple[Affine | Attention | Softmax | CrossKeys, ...]
+
+
+def emitted(network: Network, second_shape: tuple[int, ...] | None) -> Emitted:
+    """All layers written out, and the two inputs apart where there are two."""
+    network = network.dense()
+    if second_shape is None:
+        return Emitted(network.shape_in, network.layers)  # type: ignore[arg-type] - factored ones are gone
+    apart = separated(network)
+    keys = CrossKeys(apart.key_features, apart.sums, apart.layer)
+    return Emitted((1, apart.first_size), (apart.query_rows, keys, *apart.after))  # type: ignore[arg-type]
+
+
 def describe(
-    network: Network, layers: list[dict[str, Any]], point_shape: tuple[int, ...], value_shape: tuple[int, ...]
+    network: Network,
+    form: Emitted,
+    layers: list[dict[str, Any]],
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None,
 ) -> dict[str, Any]:
     """What `standalone` files need to know beside the weights."""
-    shapes = {"shape_in": network.shape_in, "point_shape": point_shape, "value_shape": value_shape}
-    return {"layers": layers, "dtype": network.dtype, **shapes}
+    shapes = {"shape_in": form.shape_in, "point_shape": point_shape, "value_shape": value_shape}
+    two = {} if second_shape is None else {"second_shape": second_shape}
+    return {"layers": layers, "dtype": network.dtype, **shapes, **two}
 
 
 def check_size(target: str, weights: Iterable[Planned], dtype: str) -> None:

@@ -27,7 +27,7 @@ def write(
     target: str,
     path: str | os.PathLike[str],
     network: Network,
-    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    shapes: tuple[tuple[int, ...], ...],
     metadata: dict[str, Any],
 ) -> list[Path]:
     """Write a network with points and values of these shapes; the files written."""

@@ -24,10 +24,15 @@ KNOWN = ("summary", "variables", "domain", "certificate")
 
 
 def to_huggingface(
-    network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...], known: dict[str, Any]
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
+    *,
+    known: dict[str, Any],
 ) -> Any:
     """The network as a `NetworkModel` in its own dtype, weights trainable."""
-    description, weights = plan(network, point_shape, value_shape)
+    description, weights = plan(network, point_shape, value_shape, second_shape)
     facts = {name: known[name] for name in KNOWN}
     config = huggingface_model.NetworkConfig(network=description, dtype=network.dtype, **facts)
     return huggingface_model.build(config, tensors(weights))
@@ -45,7 +50,7 @@ def write(model: Any, path: str | os.PathLike[str]) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as reason:
-        raise InputError("an export goes to a folder that can be made", got=str(reason)) from None
+        raise InputError("the folder of an export must be one that can be created", got=str(reason)) from None
     for name, data in files.items():
         storage.write_whole(folder / name, data)
     return [folder / name for name in files]

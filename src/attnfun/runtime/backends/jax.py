@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...errors import InputError, MissingExtra
 from ...network import Affine, Attention, Network, Softmax
-from .dense import Planned, check_size, describe, mixing, planned
+from .dense import CrossKeys, Planned, check_size, describe, emitted, mixing, planned
 
 try:
     import jax
@@ -29,27 +29,34 @@ Array = npt.NDArray[Any]
 
 
 def plan(
-    network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the function; refused if too large."""
-    network = network.dense()
-    parts = [translate(layer) for layer in network.layers]
+    form = emitted(network, second_shape)
+    parts = [translate(layer) for layer in form.layers]
     weights = {f"layers.{n}.{name}": weight for n, (_, named) in enumerate(parts) for name, weight in named.items()}
     check_size("JAX", weights.values(), network.dtype)
-    description = describe(network, [layer for layer, _ in parts], point_shape, value_shape)
+    layers = [layer for layer, _ in parts]
+    description = describe(network, form, layers, point_shape, value_shape, second_shape)
     return description, {name: weight.make() for name, weight in weights.items()}
 
 
 def to_jax(
-    network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
 ) -> tuple[Callable[..., jax.Array], jax_model.Weights]:
-    """A pure function `apply(weights, points)` and its weights, in the network's dtype."""
-    description, arrays = plan(network, point_shape, value_shape)
+    """A pure function `apply(weights, points)` and its weights, in the network's dtype; of two inputs if there are."""
+    description, arrays = plan(network, point_shape, value_shape, second_shape)
     try:
         apply = jax_model.build(description)
     except ValueError as reason:
         raise InputError(str(reason).rstrip(".")) from None
-    weights: jax_model.Weights = [{} for _ in network.layers]
+    weights: jax_model.Weights = [{} for _ in description["layers"]]
     for full, array in arrays.items():
         _, number, name = full.split(".")
         weights[int(number)][name] = jnp.asarray(array, network.dtype)
@@ -75,6 +82,14 @@ def _(layer: Attention) -> tuple[dict[str, Any], dict[str, Planned]]:
     named = {field.name: getattr(layer, field.name) for field in fields(layer)}
     weights = {name: planned(value) for name, value in named.items() if isinstance(value, np.ndarray)}
     return {"kind": "attention", "attends_data": layer.attends_data, "residual": layer.residual}, weights
+
+
+@translate.register
+def _(layer: CrossKeys) -> tuple[dict[str, Any], dict[str, Planned]]:
+    _, weights = translate(layer.layer)
+    features, shift = planned(layer.features.right[0]), planned(layer.features.constant[0])
+    weights |= {"features": features, "features_bias": shift, "sums": planned(layer.sums)}
+    return {"kind": "cross"}, weights
 
 
 @translate.register

@@ -45,9 +45,14 @@ FAR = 2.0**100
 """Beyond every score of a network whose rounding can be bounded, and a number of every dtype."""
 
 
-def to_transformer_lens(network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]) -> Any:
+def to_transformer_lens(
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
+) -> Any:
     """The network as a `LensNetwork` around a `TransformerBridge`, in its own dtype."""
-    description, weights = plan(network, point_shape, value_shape)
+    description, weights = plan(network, point_shape, value_shape, second_shape)
     try:
         import torch
         import transformer_lens  # noqa: F401 # pyright: ignore[reportMissingImports] - is it there?
@@ -59,9 +64,18 @@ def to_transformer_lens(network: Network, point_shape: tuple[int, ...], value_sh
 
 
 def plan(
-    network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the model; refused if too large, or if tokens are mixed between attention layers."""
+    if second_shape is not None:
+        raise InputError(
+            "a model of TransformerLens has one residual stream and one input",
+            got="a network of two inputs",
+            remedy="Export it to torch, onnx, jax or huggingface.",
+        )
     return residual_of(network).plan(point_shape, value_shape)
 
 
@@ -78,7 +92,7 @@ def residual_of(network: Network, far: float = FAR) -> Residual:
     length = network.rows
     for layer in before:
         length = layer.length_out(length)
-    model = Model(length, body, _formulas(network, before, length), far)
+    model = ResidualStream(length, body, _formulas(network, before, length), far)
     outside = outside_sizes((*before, *after))
     check_size("TransformerLens", [*outside, *model.sizes(network.dtype)], network.dtype)
     read = np.zeros((len(model.features), len(model.last)))  # (D, m)
@@ -145,7 +159,7 @@ class Sketch:
 
 
 @dataclass
-class Model:
+class ResidualStream:
     """The stream and the blocks in the making."""
 
     length: int

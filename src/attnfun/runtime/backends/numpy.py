@@ -59,7 +59,7 @@ class Prepared:
 
 
 def query_tokens(network: Network) -> list[tuple[Layer, Array]]:
-    """Each layer with the tokens that the next one reads: nobody needs what the others ask for."""
+    """Each layer with the tokens that the next one reads: nobody needs what the others query."""
     length, layers = network.rows, []
     for layer, after in zip(network.layers, [*network.layers[1:], None], strict=True):
         length = layer.length_out(length)

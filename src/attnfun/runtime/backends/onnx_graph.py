@@ -10,7 +10,6 @@ import numpy.typing as npt
 from ..._version import __version__
 from ...arithmetic.formats import held_in
 from ...errors import InputError, MissingExtra
-from ...network import Network
 from .dense import Planned, check_size, planned
 
 try:
@@ -26,7 +25,7 @@ VERSIONS = {"decomposed": (17, 8), "operator": (23, 11)}
 """For each way to write attention the operators' version and the file format that came with it."""
 
 
-class Graph:
+class OnnxGraph:
     """Nodes and weights in the making. Tensors go by name."""
 
     def __init__(self, dtype: str, attention: str = "decomposed") -> None:
@@ -37,7 +36,7 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.weights: dict[str, Planned] = {}
         self.numbers: dict[str, Array] = {}
-        """Shapes, and what else operators ask for."""
+        """Shapes, and what else operators need."""
         self.part = ""
         """Where in the network we are; weights are named after it."""
 
@@ -63,7 +62,7 @@ class Graph:
         return self.node("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
     def integers(self, name: str, *numbers: int) -> str:
-        """Store a shape, or what else operators ask for."""
+        """Store a shape, or what else operators need."""
         self.numbers[name] = np.array(numbers, dtype=np.int64)
         return name
 
@@ -93,19 +92,19 @@ class Graph:
         return outputs
 
 
-def check_dtype(network: Network) -> None:
+def check_dtype(dtype: str) -> None:
     """Refuse what runtimes cannot compute in."""
-    if not hasattr(np, network.dtype):
+    if not hasattr(np, dtype):
         raise InputError(
             "an ONNX model takes points in a format that NumPy has, as ONNX Runtime does",
-            got=network.dtype,
-            remedy="Compile in float16, float32 or float64.",
+            got=dtype,
+            remedy="Take float16, float32 or float64.",
         )
 
 
 def assemble(
-    graph: Graph,
-    given: tuple[str, list[str | int]],
+    graph: OnnxGraph,
+    given: dict[str, list[str | int]],
     result: tuple[str, list[str | int]],
     metadata: dict[str, str],
 ) -> Model:
@@ -117,7 +116,7 @@ def assemble(
     body = helper.make_graph(
         graph.nodes,
         "attnfun",
-        [helper.make_tensor_value_info(given[0], kind, given[1])],
+        [helper.make_tensor_value_info(name, kind, shape) for name, shape in given.items()],
         [helper.make_tensor_value_info(result[0], kind, result[1])],
         [numpy_helper.from_array(array, name) for name, array in arrays.items()],
     )

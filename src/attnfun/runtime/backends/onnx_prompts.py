@@ -9,35 +9,35 @@ from __future__ import annotations
 from functools import singledispatch
 
 from ...network import Affine, Attention, Network, Softmax
-from .onnx_graph import Graph, Model, assemble, check_dtype
+from .onnx_graph import Model, OnnxGraph, assemble, check_dtype
 
 
 def to_onnx(network: Network, metadata: dict[str, str]) -> Model:
     """The network as a checked model, from "prompts" (batch, rows, d) to "answers" (batch, rows, d')."""
-    check_dtype(network)
-    graph, tokens = Graph(network.dtype), "prompts"
+    check_dtype(network.dtype)
+    graph, tokens = OnnxGraph(network.dtype), "prompts"
     first: dict[int, int] = {}  # layers that occur many times share their weights
     for number, layer in enumerate(network.layers):
         graph.part = f"layers.{first.setdefault(id(layer), number)}"
         tokens = translate(layer, graph, tokens)
     graph.nodes[-1].output[0] = "answers"
     given, result = ["batch", "rows", network.width_in], ["batch", "rows", network.width_out]
-    return assemble(graph, ("prompts", given), ("answers", result), metadata)
+    return assemble(graph, {"prompts": given}, ("answers", result), metadata)
 
 
 @singledispatch
-def translate(layer: object, graph: Graph, tokens: str) -> str:
+def translate(layer: object, graph: OnnxGraph, tokens: str) -> str:
     """Add the nodes of one layer on tokens (B, n, d); the name of its output."""
     raise TypeError(f"no ONNX translation for {type(layer).__name__}")
 
 
 @translate.register
-def _(layer: Affine, graph: Graph, tokens: str) -> str:
+def _(layer: Affine, graph: OnnxGraph, tokens: str) -> str:
     return graph.linear(tokens, "weight", layer.right[0], layer.constant[0])  # (B, n, m)
 
 
 @translate.register
-def _(layer: Attention, graph: Graph, tokens: str) -> str:
+def _(layer: Attention, graph: OnnxGraph, tokens: str) -> str:
     by_head = graph.node("Unsqueeze", tokens, graph.integers("head axis", 1))  # (B, 1, n, d)
     q = graph.linear(by_head, "query", layer.query, layer.query_bias[:, None])  # (B, H, n, k)
     count, sources = len(layer.memory), []
@@ -64,5 +64,5 @@ def _(layer: Attention, graph: Graph, tokens: str) -> str:
 
 
 @translate.register
-def _(layer: Softmax, graph: Graph, tokens: str) -> str:
+def _(layer: Softmax, graph: OnnxGraph, tokens: str) -> str:
     return graph.node("Softmax", tokens, axis=-1)

@@ -20,7 +20,7 @@ from ...network import Affine, Attention, Network, Softmax
 from ...network.layers import Layer
 from ...network.reference import run
 from ...network.stock import stock_heads, stock_size
-from .dense import Planned, check_size, describe, mixing, planned
+from .dense import CrossKeys, Planned, check_size, describe, emitted, mixing, planned
 
 try:
     import torch
@@ -56,23 +56,32 @@ class StockModule:
 
 
 def plan(
-    network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the module; refused if too large."""
-    network = network.dense()
-    length, parts = network.rows, []
-    for layer in network.layers:
+    form = emitted(network, second_shape)
+    length, parts = form.shape_in[0], []
+    for layer in form.layers:
         parts.append(translate(layer, length))
         length = layer.length_out(length)
     weights = {f"layers.{n}.{name}": weight for n, part in enumerate(parts) for name, weight in part.weights.items()}
     check_size("PyTorch", weights.values(), network.dtype)
-    description = describe(network, [part.description for part in parts], point_shape, value_shape)
+    layers = [part.description for part in parts]
+    description = describe(network, form, layers, point_shape, value_shape, second_shape)
     return description, {name: weight.make() for name, weight in weights.items()}
 
 
-def to_torch(network: Network, point_shape: tuple[int, ...], value_shape: tuple[int, ...]) -> nn.Module:
-    """The network as an `nn.Module` in its own dtype, weights trainable."""
-    description, weights = plan(network, point_shape, value_shape)
+def to_torch(
+    network: Network,
+    point_shape: tuple[int, ...],
+    value_shape: tuple[int, ...],
+    second_shape: tuple[int, ...] | None = None,
+) -> nn.Module:
+    """The network as an `nn.Module` in its own dtype, weights trainable; of two inputs with a `second_shape`."""
+    description, weights = plan(network, point_shape, value_shape, second_shape)
     return torch_model.build(description, tensors(weights))
 
 
@@ -146,6 +155,20 @@ def _(layer: Attention, length: int) -> StockModule:
 
 
 @translate.register
+def _(layer: CrossKeys, length: int) -> StockModule:
+    attention = translate(layer.layer, length)
+    weights = {
+        "features.weight": planned(layer.features.right[0].T),
+        "features.bias": planned(layer.features.constant[0]),
+        "sums.weight": planned(layer.sums.T),
+        **attention.weights,
+        "memory": planned(layer.layer.memory[:, :-1]),  # the sums take the place of the last feature
+    }
+    sizes = {name: attention.description[name] for name in ("embed", "heads", "memory", "width_out")}
+    return StockModule({"kind": "cross", "second": layer.features.width_in, "sums": len(layer.sums), **sizes}, weights)
+
+
+@translate.register
 def _(layer: Softmax, length: int) -> StockModule:
     return StockModule({"kind": "softmax"}, {})
 
@@ -181,6 +204,12 @@ def from_torch(module: nn.Module) -> Network | None:
     described, kind = getattr(module, "description", None), torch_model.AttentionNetwork.__name__
     if type(module).__name__ != kind or not isinstance(described, dict):
         return None
+    if described.get("second_shape") is not None:
+        raise InputError(
+            "a module that is read again must have one input",
+            got="an export of two inputs",
+            remedy="Load the file that net.save wrote, and recheck its certificate.",
+        )
     dtypes = {str(weight.dtype).removeprefix("torch.") for weight in module.parameters()}
     if len(dtypes) != 1:
         raise InputError("the weights of a module must have one dtype", got=", ".join(sorted(dtypes)))
@@ -255,7 +284,7 @@ def _refuse_misread(module: nn.Module, network: Network) -> None:
     read = run(network, points.reshape(CHECKED, *network.shape_in)).reshape(CHECKED, -1)
     if not np.allclose(own, read, rtol=AGREED, atol=AGREED * max(1.0, float(np.abs(own).max()))):
         raise InputError(
-            "a module that attnfun exported must compute what its layers say",
+            "a module that attnfun exported must return the values of its layers",
             got=f"outputs that differ by {np.abs(own - read).max():.3g}",
             remedy="Remove hooks and code that change its values.",
         )

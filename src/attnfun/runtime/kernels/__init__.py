@@ -1,4 +1,4 @@
-"""RUN, quickly: banks of memory tokens recognised from the weights, and evaluated without asking every token."""
+"""RUN, quickly: banks of memory tokens recognised from the weights, and evaluated without reading every token."""
 
 from .allowance import allowance_for
 from .evaluators import Evaluator, evaluator

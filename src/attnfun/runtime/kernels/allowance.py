@@ -23,7 +23,7 @@ LEAST_SHARE = 1e-9
 """A smaller share is not worth it."""
 HEADS = Attention | FactoredAttention
 LARGE = 32
-"""Banks of so few tokens are asked as a whole."""
+"""Banks of so few tokens are read as a whole."""
 
 
 def allowance_for(network: Network, bound: float, eps: float | None, norm: float) -> float:

@@ -46,7 +46,7 @@ NOTHING = -1e300
 
 
 @dataclass(frozen=True, eq=False)
-class Axis:
+class SortedAxis:
     """Sorted tokens, cells and windows."""
 
     slopes: Floats  # (N,), ascending
@@ -58,11 +58,11 @@ class Axis:
     stop: Integers  # (C,)
 
     @classmethod
-    def of(cls, slopes: Floats, offsets: Floats, tail: float) -> Axis:
+    def of(cls, slopes: Floats, offsets: Floats, tail: float) -> SortedAxis:
         """Cells for tokens given in any order, and windows that drop a share of at most `tail`; O(N log N) or O(N²).
 
         >>> centres = np.arange(100.0)
-        >>> axis = Axis.of(centres, -(centres**2) / 2, tail=1e-8)
+        >>> axis = SortedAxis.of(centres, -(centres**2) / 2, tail=1e-8)
         >>> int((axis.stop - axis.start).max())
         13
         """
@@ -97,7 +97,7 @@ class Axes:
     arrays: tuple[npt.NDArray[np.generic], ...]
 
     @classmethod
-    def of(cls, axes: tuple[Axis, ...]) -> Axes:
+    def of(cls, axes: tuple[SortedAxis, ...]) -> Axes:
         """Concatenate."""
         lows, scales, firsts = zip(*(axis.buckets() for axis in axes), strict=True)
 

@@ -3,7 +3,7 @@
 What a bank is good for is read off its weights, never from how the network was made:
 
 - slopes on a *product* of axes with offsets that are sums over the axes (a line is a product of one axis):
-  softmax factors and every axis has windows (`Product`),
+  softmax factors and every axis has windows (`ProductBank`),
 - any other bank with a known range of queries: a *tree* of boxes, each with the tokens that matter in it (`Tree`),
 - small banks, and those that nothing may be dropped from: all tokens, in a stream.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .axes import Axes, Axis
+from .axes import Axes, SortedAxis
 from .trees import Tree
 
 Floats = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ def spread_of(values: Floats) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Tokens:
+class HeadMemory:
     """Slopes (M, r), offsets (M,) and values (M, v) of a head's memory, for queries of r coordinates that vary."""
 
     slopes: Floats
@@ -53,23 +53,23 @@ class Tokens:
         """The largest slope in each coordinate, (r,)."""
         return np.abs(self.slopes).max(axis=0)
 
-    def merged(self) -> Tokens:
+    def merged(self) -> HeadMemory:
         """Tokens with equal slopes as one: they keep the same shares of their common weight whatever the query is."""
         slopes, group = np.unique(self.slopes, axis=0, return_inverse=True)
         if len(slopes) == len(self.slopes):
             order = np.empty(len(slopes), dtype=np.int64)
             order[group.ravel()] = np.arange(len(slopes))
-            return Tokens(slopes, self.offsets[order], self.values[order])
+            return HeadMemory(slopes, self.offsets[order], self.values[order])
         group, top = group.ravel(), np.full(len(slopes), -np.inf)
         np.maximum.at(top, group, self.offsets)
         share = np.exp(self.offsets - top[group])  # (M,)
         mass = np.bincount(group, share)
         columns = [np.bincount(group, share * column) / mass for column in self.values.T]
-        return Tokens(slopes, top + np.log(mass), np.stack(columns, axis=1))
+        return HeadMemory(slopes, top + np.log(mass), np.stack(columns, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class BankAverages:
     """Averages over a bank for B queries: of values (B, v), and the mass `Σ e^{s - top}` they were taken over."""
 
     mean: Floats
@@ -78,10 +78,10 @@ class Moments:
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class ProductBank:
     """A bank whose weights factor over axes."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[SortedAxis, ...]
     values: npt.NDArray[Any]  # (v, N), the last axis fastest; float64 or float32
     flat: Axes
     sizes: Integers  # (r,), tokens along each axis, as the values are stored
@@ -98,18 +98,18 @@ class Product:
         """Tokens that a query reaches, at most."""
         return prod(axis.width for axis in self.axes)
 
-    def __call__(self, queries: Floats) -> Moments:
+    def __call__(self, queries: Floats) -> BankAverages:
         """Queries (B, r)."""
         moments, _ = self._run(queries, -1)
         return moments
 
-    def slopes(self, queries: Floats) -> tuple[Moments, Floats, Floats]:
+    def slopes(self, queries: Floats) -> tuple[BankAverages, Floats, Floats]:
         """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v)."""
         parts = [self._run(queries, k) for k in range(len(self.axes))]
         centre = np.stack([centre for _, centre in parts], axis=1)
         return self(queries), centre, np.stack([moments.mean for moments, _ in parts], axis=1)
 
-    def _run(self, queries: Floats, along: int) -> tuple[Moments, Floats]:
+    def _run(self, queries: Floats, along: int) -> tuple[BankAverages, Floats]:
         from .loops import product
 
         mean, top, mass, centre = np.empty((len(queries), len(self.values))), *np.empty((3, len(queries)))
@@ -117,15 +117,15 @@ class Product:
         widths[-1] = _stretched(int(widths[-1]), self.lanes)
         shape, results = (self.sizes, widths, self.lanes), (mean, top, mass, centre)
         product(queries, self.flat.arrays, self.values.reshape(-1), shape, self.places, along, results)
-        return Moments(mean, top, mass), centre
+        return BankAverages(mean, top, mass), centre
 
     @classmethod
-    def line(cls, tokens: Tokens, tail: float) -> Product:
+    def line(cls, tokens: HeadMemory, tail: float) -> ProductBank:
         """A bank of one coordinate."""
-        return cls.of((Axis.of(tokens.slopes[:, 0], tokens.offsets, tail),), tokens.values)
+        return cls.of((SortedAxis.of(tokens.slopes[:, 0], tokens.offsets, tail),), tokens.values)
 
     @classmethod
-    def of(cls, axes: tuple[Axis, ...], values: npt.NDArray[Any]) -> Product:
+    def of(cls, axes: tuple[SortedAxis, ...], values: npt.NDArray[Any]) -> ProductBank:
         """Axes with the order that their tokens were given in, and values (ΠN, v) in the given order."""
         sizes = [len(axis.order) for axis in axes]
         grid = values.T.reshape(values.shape[1], *sizes)  # (v, N_1, ..., N_r)
@@ -159,7 +159,7 @@ class Stream:
     tree: Tree
 
     @classmethod
-    def of(cls, tokens: Tokens) -> Stream:
+    def of(cls, tokens: HeadMemory) -> Stream:
         """All tokens for every query."""
         arrays = np.ascontiguousarray(tokens.slopes.T), tokens.offsets, np.ascontiguousarray(tokens.values.T)
         return cls(*arrays, Tree.all_of(len(tokens.offsets)))
@@ -174,11 +174,11 @@ class Stream:
         """Tokens that a query reaches, at most."""
         return self.tree.widest
 
-    def __call__(self, queries: Floats) -> Moments:
+    def __call__(self, queries: Floats) -> BankAverages:
         """Queries (B, r)."""
         return self._run(queries, self.values)
 
-    def slopes(self, queries: Floats) -> tuple[Moments, Floats, Floats]:
+    def slopes(self, queries: Floats) -> tuple[BankAverages, Floats, Floats]:
         """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v): covariances."""
         products = (self.keys[:, None] * self.values).reshape(-1, self.tokens)  # (r v, M)
         found = self._run(queries, np.vstack([self.values, self.keys, products]))
@@ -187,25 +187,25 @@ class Stream:
         both = found.mean[:, v + r :].reshape(-1, r, v)
         return replace(found, mean=mean), centre, both - centre[:, :, None] * mean[:, None]
 
-    def _run(self, queries: Floats, values: Floats) -> Moments:
+    def _run(self, queries: Floats, values: Floats) -> BankAverages:
         from .loops import stream
 
         mean, top, mass = np.empty((len(queries), len(values))), *np.empty((2, len(queries)))
         stream(queries, self.keys, self.offsets, values, self.tree.arrays, mean, top, mass)
-        return Moments(mean, top, mass)
+        return BankAverages(mean, top, mass)
 
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """A bank with a tree: queries inside it ask the tokens of their leaf, others all of them."""
+    """A bank with a tree: queries inside it read the tokens of their leaf, others all of them."""
 
     every: Stream
     leaves: Stream
 
     @classmethod
-    def of(cls, tokens: Tokens, tree: Tree) -> Listed:
+    def of(cls, tokens: HeadMemory, tree: Tree) -> Listed:
         """Tokens are copied from leaf to leaf, so that each list is one stretch of memory."""
-        copies = Tokens(tokens.slopes[tree.listed], tokens.offsets[tree.listed], tokens.values[tree.listed])
+        copies = HeadMemory(tokens.slopes[tree.listed], tokens.offsets[tree.listed], tokens.values[tree.listed])
         return cls(Stream.of(tokens), replace(Stream.of(copies), tree=tree))
 
     @property
@@ -215,15 +215,15 @@ class Listed:
 
     @property
     def reached(self) -> int:
-        """Tokens that a query in range asks, at most."""
+        """Tokens that a query in range reads, at most."""
         return self.leaves.reached
 
-    def __call__(self, queries: Floats) -> Moments:
+    def __call__(self, queries: Floats) -> BankAverages:
         """Queries (B, r)."""
         (moments,) = self._either(queries, lambda bank, some: (bank(some),))
         return moments
 
-    def slopes(self, queries: Floats) -> tuple[Moments, Floats, Floats]:
+    def slopes(self, queries: Floats) -> tuple[BankAverages, Floats, Floats]:
         """Also the average slope (B, r) and the derivative of the mean by the query (B, r, v)."""
         return self._either(queries, lambda bank, some: bank.slopes(some))
 
@@ -238,8 +238,8 @@ class Listed:
         def joined(*arrays: Floats) -> Floats:
             return np.concatenate(arrays)[back]
 
-        first = Moments(*(joined(*(getattr(part[0], name) for part in parts)) for name in ("mean", "top", "mass")))
+        first = BankAverages(*(joined(*(getattr(part[0], name) for part in parts)) for name in ("mean", "top", "mass")))
         return first, *(joined(*arrays) for arrays in zip(*(part[1:] for part in parts), strict=True))
 
 
-Bank = Product | Stream | Listed
+Bank = ProductBank | Stream | Listed

@@ -1,8 +1,8 @@
 """A network made ready to run: its banks recognised, its layers applied block by block on all processors.
 
-Networks that attend to memory tokens only run as programs (`programs.py`); others go layer by layer, in the arithmetic
-of `backends/numpy.py` but for the averages over memory tokens, which are computed in float64 whatever the network's
-dtype is. What comes out for one sequence does not depend on the others of its batch.
+Networks whose tokens see memory tokens only, or themselves alone beside a few, run as programs (`programs.py`); others
+go layer by layer, in the arithmetic of `backends/numpy.py` but for the averages over memory tokens, which are computed
+in float64 whatever the network's dtype is. What comes out for one sequence does not depend on the others of its batch.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy.typing as npt
 from ...arithmetic.formats import held_in, round_to
 from ...domains.box import Box
 from ...network import Attention, FactoredAttention, Network
+from ...network.memory_rows import with_memory
 from ..backends import numpy as plain
-from .banks import Bank, Moments, Stream
+from .banks import Bank, BankAverages, Stream
+from .operations import SHORT
 from .programs import program
-from .query_groups import Step, steps_of
+from .query_groups import PreparedLayer, steps_of
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 BLOCK = 2**16
 """Numbers in the largest temporary array."""
-SHORT = 8
-"""Memory tokens of a layer whose heads are computed at once."""
 LEAST_SHARE = 2**13
 """Sequences that are worth a thread of their own."""
 
@@ -40,7 +40,8 @@ class Evaluator:
     """`evaluator(X)` for sequences (B, n, d) -> (B, n', d'); errors up to `allowance` may be made to save work."""
 
     def __init__(self, network: Network, domain: Box, allowance: float = 0.0) -> None:
-        self.network, self.dtype = network, held_in(network.dtype)
+        self.network, self.dtype = with_memory(network), held_in(network.dtype)
+        network = self.network
         self.steps = list(steps_of(network, domain, allowance, self.dtype))
         self.stages = program(self.steps, network.shape_in)
         self.rows = max(1, BLOCK // _widest(network))
@@ -51,7 +52,7 @@ class Evaluator:
         return [group.bank for step in self.steps for group in step.query_groups]
 
     def __call__(self, X: Array) -> Array:
-        """Cost O(tokens asked) a query, memory O(BLOCK) a thread beside the result."""
+        """Cost O(tokens read) a query, memory O(BLOCK) a thread beside the result."""
         out = np.empty((len(X), *self.network.shape_out), dtype=self.dtype)  # (B, n', d')
         return self.blockwise(self._layers if self.stages is None else self._program, X, out, self.rows)
 
@@ -96,14 +97,14 @@ network itself would keep it in use."""
 
 
 def evaluator(network: Network, domain: Box, allowance: float = 0.0) -> Evaluator:
-    """The evaluator of a network, made when it is first asked for."""
+    """The evaluator of a network, made when it is first needed."""
     ready, key = _READY.setdefault(network, {}), (allowance, domain.lo.tobytes(), domain.hi.tobytes())
     if key not in ready:
         ready[key] = Evaluator(replace(network), domain, allowance)
     return ready[key]
 
 
-def attended(step: Step, X: Array) -> Array:
+def attended(step: PreparedLayer, X: Array) -> Array:
     """An attention layer on a block (b, n, d): banks for memory tokens, data tokens added as they are."""
     layer, weights, querying = step.layer, step.weights, step.weights["querying"]
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101 - only attention has banks
@@ -140,14 +141,14 @@ def _of_one_token(layer: Attention, weights: dict[str, Array], X: Array) -> Arra
     return out[:, None] + X if layer.residual else out[:, None]
 
 
-def _with_data(found: Moments, q: Array, X: Array, weights: dict[str, Array], head: int) -> Array:
+def _with_data(found: BankAverages, q: Array, X: Array, weights: dict[str, Array], head: int) -> Array:
     """The average over the memory and the data tokens together, (b, a, v)."""
     memory, data = shares(found, q, plain.project(X, weights["key"][head], weights["key_bias"][head]))
     values = plain.project(X, weights["value"][head], weights["value_bias"][head])  # (b, n, v)
     return found.mean.reshape(*q.shape[:2], -1) * memory[..., None] + np.einsum("ban,bnv->bav", data, values)
 
 
-def shares(found: Moments, q: Array, keys: Array) -> tuple[Floats, Floats]:
+def shares(found: BankAverages, q: Array, keys: Array) -> tuple[Floats, Floats]:
     """Weights of the memory (b, a) and of data tokens (b, a, n) with keys (b, n, k), for queries (b, a, k)."""
     scores = plain.score(q, keys[:, None]).astype(np.float64)  # (b, a, n)
     top, mass = found.top.reshape(scores.shape[:2]), found.mass.reshape(scores.shape[:2])

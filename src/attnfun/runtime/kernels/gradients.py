@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from ...network import Affine, Attention, FactoredAttention, Softmax
 from ..backends import numpy as plain
-from .banks import Moments
+from .banks import BankAverages
 from .evaluators import Evaluator, attended, shares
-from .query_groups import Step
+from .query_groups import PreparedLayer
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ def gradient(evaluator: Evaluator, X: Array) -> Array:
     return out.reshape(*out.shape[:3], *network.shape_in)
 
 
-def _moved(step: Step, X: Array, after: Array, moves: Floats) -> Floats:
+def _moved(step: PreparedLayer, X: Array, after: Array, moves: Floats) -> Floats:
     """Derivatives (b, n, d, D) behind a layer that takes X to `after`."""
     layer = step.layer
     if isinstance(layer, Affine):
@@ -62,8 +62,8 @@ def _moved(step: Step, X: Array, after: Array, moves: Floats) -> Floats:
     return out
 
 
-def _averages(step: Step, X: Array, moves: Floats):
-    """For each head and the tokens that ask it, the derivatives of their averages (b, a, v, D)."""
+def _averages(step: PreparedLayer, X: Array, moves: Floats):
+    """For each head and the tokens that query it, the derivatives of their averages (b, a, v, D)."""
     layer, weights = step.layer, step.weights
     assert isinstance(layer, Attention | FactoredAttention)  # noqa: S101
     query_groups = [(group.head, group.querying, group) for group in step.query_groups]
@@ -73,7 +73,7 @@ def _averages(step: Step, X: Array, moves: Floats):
         shape, values = q.shape[:2], layer.output.shape[1]
         if group is None:
             nothing = np.zeros(shape[0] * shape[1])
-            found = Moments(np.zeros((len(nothing), values)), nothing - np.inf, nothing)
+            found = BankAverages(np.zeros((len(nothing), values)), nothing - np.inf, nothing)
             centre, slopes, varying = np.zeros((*shape, 0)), np.zeros((*shape, 0, values)), dq[:, :, :0]
         else:
             found, centre, slopes = group.bank.slopes(group.queries(q))

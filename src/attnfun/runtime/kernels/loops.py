@@ -98,7 +98,7 @@ def _order(located, cells):
 
 @njit(nogil=True)
 def _stretch(out, values, shift, places, shares, rows, lanes):
-    """Σ_row shares[row] values[places[row] + shift ...], as many lanes as asked for."""
+    """Σ_row shares[row] values[places[row] + shift ...], as many lanes as are given."""
     if lanes == 8:
         combine(out, 0, 0.0, values, shift, places, 0, shares, 0, rows, EIGHT)
     elif lanes == 12:

@@ -21,6 +21,8 @@ PART = (0,) * 16
 """Lanes whose sums are in registers at a time."""
 CHUNK = 64
 """Tokens whose scores are held at a time."""
+NOTHING = 3.4e-308
+"""Weights up to this count as zero: all scores too small for `exponential` have one, and products with it are slow."""
 EXACT = {"contract"}
 """Products and sums may be fused, nothing else."""
 
@@ -90,6 +92,63 @@ def _attend(registers, operation, heads, room):
             registers[(out + column) * LANES + lane] = sums[column * LANES + lane] / sums[mass + lane]
 
 
+@njit(nogil=True, fastmath=EXACT)
+def _own_scores(scores, at, registers, queries, query, features):
+    """Scores of tokens with their own keys, which are in registers behind the query."""
+    for lane in range(LANES):
+        scores[at + lane] = 0.0
+    for feature in range(features):
+        left, right = queries[query + feature], queries[query + features + feature]
+        for lane in range(LANES):
+            scores[at + lane] += registers[left + lane] * registers[right + lane]
+
+
+@njit(nogil=True, fastmath=EXACT)
+def _weigh_two(scores):
+    """Two scores a lane to weights, the larger one's 1."""
+    for lane in range(LANES):
+        apart = scores[LANES + lane] - scores[lane]
+        least = exponential(-abs(apart))
+        least = least if least > NOTHING else 0.0
+        scores[lane] = 1.0 if apart < 0.0 else least
+        scores[LANES + lane] = least if apart < 0.0 else 1.0
+
+
+@njit(nogil=True, fastmath=EXACT)
+def _average(registers, out, own_value, sums, own, mass):
+    """The values of memory tokens, summed up, and a token's own value of weight `own`: over the mass."""
+    for lane in range(LANES):
+        registers[out + lane] = (sums[lane] + own[lane] * registers[own_value + lane]) / mass[lane]
+
+
+@njit(nogil=True)
+def _attend_self(registers, operation, heads, room):
+    """The same for a few memory tokens and the token itself, whose key and value are in registers behind the query."""
+    _, query, features, offset, tokens, key, value, columns, out = operation
+    queries, keys, offsets, values = heads
+    scores, peak, _, sums, mass, ramp = room
+    for token in range(tokens):
+        first, offset_here = key + token * features, offsets[offset + token]
+        _sum(scores, token * LANES, offset_here, registers, queries, query, keys, first, features)
+    own = scores[tokens * LANES : (tokens + 1) * LANES]
+    _own_scores(scores, tokens * LANES, registers, queries, query, features)
+    if tokens == 1:
+        _weigh_two(scores)
+    else:
+        peak[:] = -np.inf
+        _grow(peak, scores, tokens + 1)
+        _weigh(scores, peak, tokens + 1)
+        for place in range((tokens + 1) * LANES):
+            scores[place] = scores[place] if scores[place] > NOTHING else 0.0
+    last = columns - 1
+    _sum(mass, 0, 0.0, scores, ramp, 0, values, value + last * tokens, tokens)
+    for lane in range(LANES):
+        mass[lane] += own[lane]
+    for column in range(last):
+        _sum(sums, 0, 0.0, scores, ramp, 0, values, value + column * tokens, tokens)
+        _average(registers, (out + column) * LANES, queries[query + 2 * features + column], sums, own, mass)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def run(X, out, count, operations, rows, heads, results):
     """X (B, I) -> out (B, O), with `count` registers; the other arrays are those of `Code`."""
@@ -97,7 +156,7 @@ def run(X, out, count, operations, rows, heads, results):
     sources, queries = LANES * sources, LANES * queries
     most = 1
     for operation in operations:
-        if operation[0] == HEAD:
+        if operation[0] != AFFINE:
             most = max(most, operation[7])
     registers, scores, ramp = np.empty(count * LANES), np.empty(CHUNK * LANES), LANES * np.arange(CHUNK)
     room = scores, np.empty(LANES), np.empty(LANES), np.empty(most * LANES), np.empty(most * LANES), ramp
@@ -112,8 +171,10 @@ def run(X, out, count, operations, rows, heads, results):
                     row, target = operation[1] + number, (operation[3] + number) * LANES
                     first, terms = starts[row], starts[row + 1] - starts[row]
                     _sum(registers, target, constants[row], registers, sources, first, weights, first, terms)
-            else:
+            elif operation[0] == HEAD:
                 _attend(registers, operation, (queries, keys, offsets, values), room)
+            else:
+                _attend_self(registers, operation, (queries, keys, offsets, values), room)
         for column in range(len(results)):
             source = results[column] * LANES
             for lane in range(filled):

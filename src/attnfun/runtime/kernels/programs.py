@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from ...network import Affine, Attention, FactoredAttention
 from .banks import Bank, Stream
-from .operations import AFFINE, HEAD
-from .query_groups import Step
+from .operations import AFFINE, HEAD, SELF, SHORT
+from .query_groups import PreparedLayer
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -59,11 +59,11 @@ class Code:
 
 @dataclass(frozen=True, eq=False)
 class Calls:
-    """Large banks, asked between two pieces of code: features that are kept, then the queries of each bank."""
+    """Large banks, read between two pieces of code: features that are kept, then the queries of each bank."""
 
     kept: int
     banks: tuple[tuple[Bank, int, int], ...]
-    """Each with the number of tokens that ask it and of the features of one query."""
+    """Each with the number of tokens that query it and of the features of one query."""
 
     def __call__(self, X: Floats) -> Floats:
         """Features and queries (B, ...) -> features and averages (B, ...)."""
@@ -77,7 +77,7 @@ class Calls:
 
 
 @dataclass(eq=False)
-class Writer:
+class CodeWriter:
     """Code in the making."""
 
     inputs: int
@@ -115,15 +115,27 @@ class Writer:
 
     def head(self, query: Integers, bank: Stream) -> Integers:
         """Registers (v,) that hold the averages over a bank for the query in the registers (r,)."""
-        columns, out = len(bank.values) + 1, self._new(len(bank.values))
+        return self._head(HEAD, query, len(query), bank.keys.T, bank.offsets, bank.values)
+
+    def own_head(
+        self, query: Integers, own_key: Integers, own_value: Integers, keys: Floats, values: Floats
+    ) -> Integers:
+        """Registers (v,) with the averages over a token itself and memory tokens of keys (M, k), values (M, v)."""
+        registers = np.concatenate([query, own_key, own_value])
+        return self._head(SELF, registers, len(query), keys, np.zeros(len(keys)), values.T)
+
+    def _head(
+        self, kind: int, read: Integers, features: int, keys: Floats, offsets: Floats, values: Floats
+    ) -> Integers:
+        """A head with keys (M, k), offsets (M,) and values (v, M)."""
+        tokens, out = len(offsets), self._new(len(values))
         lists = self.queries, self.offsets, self.keys, self.values
         query_at, offset, key, value = (sum(map(len, parts)) for parts in lists)
-        ends = [query_at, len(query), offset, bank.tokens, key, value, columns, self.registers - len(out)]
-        self.operations.append([HEAD, *ends])
-        self.queries.append(query)
-        self.keys.append(bank.keys.T.ravel())
-        self.offsets.append(bank.offsets)
-        self.values.append(np.vstack([bank.values, np.ones((1, bank.tokens))]).ravel())
+        self.operations.append([kind, query_at, features, offset, tokens, key, value, len(values) + 1, int(out[0])])
+        self.queries.append(read)
+        self.keys.append(keys.ravel())
+        self.offsets.append(offsets)
+        self.values.append(np.vstack([values, np.ones((1, tokens))]).ravel())
         return out
 
     def code(self, results: Integers) -> Code:
@@ -161,22 +173,24 @@ class Writer:
 Stage = Code | Calls
 
 
-def program(steps: Sequence[Step], shape: tuple[int, int]) -> list[Stage] | None:
-    """Stages that take vec(X) to vec(Z); None where a layer attends to data tokens or is a softmax of its own."""
+def program(steps: Sequence[PreparedLayer], shape: tuple[int, int]) -> list[Stage] | None:
+    """Stages that take vec(X) to vec(Z); None where a token attends to others or a layer is a softmax of its own."""
     stages: list[Stage] = []
-    writer = Writer(shape[0] * shape[1])
+    writer = CodeWriter(shape[0] * shape[1])
     tokens = np.arange(writer.inputs).reshape(shape)  # (n, d), the register of each feature
     for step in steps:
         if isinstance(step.layer, Affine):
             tokens = _affine(writer, step.layer, tokens)
         elif isinstance(step.layer, Attention | FactoredAttention) and not step.layer.attends_data:
             writer, tokens = _attention(writer, stages, step, step.layer, tokens)
+        elif isinstance(step.layer, Attention) and len(tokens) == 1 and len(step.layer.memory) <= SHORT:
+            tokens = _own_attention(writer, step, step.layer, tokens[0])[None]
         else:
             return None
     return [*stages, writer.code(tokens.ravel())]
 
 
-def _affine(writer: Writer, layer: Affine, tokens: Integers) -> Integers:
+def _affine(writer: CodeWriter, layer: Affine, tokens: Integers) -> Integers:
     if layer.left is None:
         return np.stack([writer.affine(token, layer.right[0], layer.constant[0]) for token in tokens])
     matrix = np.einsum("kNn,kdm->ndNm", layer.left, layer.right, optimize=True)
@@ -185,8 +199,8 @@ def _affine(writer: Writer, layer: Affine, tokens: Integers) -> Integers:
 
 
 def _attention(
-    writer: Writer, stages: list[Stage], step: Step, layer: Attention | FactoredAttention, tokens: Integers
-) -> tuple[Writer, Integers]:
+    writer: CodeWriter, stages: list[Stage], step: PreparedLayer, layer: Attention | FactoredAttention, tokens: Integers
+) -> tuple[CodeWriter, Integers]:
     queries = [
         np.stack(
             [
@@ -209,7 +223,7 @@ def _attention(
         )
         queries, tokens = [np.searchsorted(kept, query) for query in queries], np.searchsorted(kept, tokens)
         shapes = [(len(step.query_groups[number].querying), layer.output.shape[1]) for number in large]
-        writer = Writer(len(kept) + sum(a * v for a, v in shapes))
+        writer = CodeWriter(len(kept) + sum(a * v for a, v in shapes))
         start = len(kept)
         for number, (a, v) in zip(large, shapes, strict=True):
             means[number] = np.arange(start, start + a * v).reshape(a, v)
@@ -228,3 +242,18 @@ def _attention(
         features, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
         out[token] = writer.affine(features, weights, layer.output_bias)
     return writer, out
+
+
+def _own_attention(writer: CodeWriter, step: PreparedLayer, layer: Attention, token: Integers) -> Integers:
+    """A layer in which one token (d,) sees itself and a few memory tokens: (o,)."""
+    parts = list[tuple[Integers, Floats]]()
+    for head in range(layer.heads):
+        query, own_key, own_value = (
+            writer.affine(token, getattr(layer, name)[head], getattr(layer, f"{name}_bias")[head])
+            for name in ("query", "key", "value")
+        )
+        keys, values = (step.weights[name][head].astype(np.float64) for name in ("keys", "values"))  # (M, k), (M, v)
+        parts.append((writer.own_head(query, own_key, own_value, keys, values), layer.output[head]))
+    parts += [(token, np.eye(layer.width_out))] if layer.residual else []
+    features, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return writer.affine(features, weights, layer.output_bias)

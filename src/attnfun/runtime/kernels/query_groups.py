@@ -14,7 +14,7 @@ from ...network import Attention, FactoredAttention, Network
 from ...network.layers import Layer
 from ..backends import numpy as plain
 from .allowance import rooms
-from .banks import Bank, Tokens
+from .banks import Bank, HeadMemory
 from .features import Features, linear
 from .recognition import factored, recognised
 
@@ -39,7 +39,7 @@ class QueryGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class PreparedLayer:
     """A layer with its weights in the deployed dtype, and its banks where it has memory."""
 
     layer: Layer
@@ -47,7 +47,7 @@ class Step:
     query_groups: tuple[QueryGroup, ...]
 
 
-def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Iterator[Step]:
+def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Iterator[PreparedLayer]:
     """The layers, one by one; errors up to `allowance` may be made to save work."""
     low, high = (end.reshape(network.shape_in) for end in (domain.lo, domain.hi))
     known = Features(np.ones(network.shape_in, dtype=bool), low, high)
@@ -63,18 +63,20 @@ def steps_of(network: Network, domain: Box, allowance: float, dtype: str) -> Ite
                 if isinstance(layer, Attention)
                 else ()
             )
-            yield Step(layer, weights, query_groups)
+            yield PreparedLayer(layer, weights, query_groups)
             sample = plain.apply(layer, sample, weights)
         known = known.after(layer)
 
 
-def _factored_step(layer: FactoredAttention, querying: Integers, known: Features, room: float, dtype: str) -> Step:
+def _factored_step(
+    layer: FactoredAttention, querying: Integers, known: Features, room: float, dtype: str
+) -> PreparedLayer:
     names = "query", "query_bias", "output", "output_bias"
     weights = {**{name: getattr(layer, name).astype(dtype) for name in names}, "querying": querying}
     queries = linear(known, layer.query[0], layer.query_bias[0])
     reach = np.maximum(np.abs(queries.low), np.abs(queries.high)).max(axis=0)
     bank = factored(layer.axes(layer.slopes), layer.axes(layer.offsets), layer.values, room, reach)
-    return Step(layer, weights, (QueryGroup(0, querying, np.arange(len(layer.sizes)), bank),))
+    return PreparedLayer(layer, weights, (QueryGroup(0, querying, np.arange(len(layer.sizes)), bank),))
 
 
 def _query_groups(
@@ -93,6 +95,6 @@ def _query_groups(
         rows, group = np.unique(constants, axis=0, return_inverse=True)
         for number, row in enumerate(rows):
             members = querying[group.ravel() == number]
-            tokens = Tokens(keys[:, matters], keys @ row.astype(np.float64), values)
+            tokens = HeadMemory(keys[:, matters], keys @ row.astype(np.float64), values)
             ends = queries.low[members].min(axis=0)[matters], queries.high[members].max(axis=0)[matters]
             yield QueryGroup(head, members, np.flatnonzero(matters), recognised(tokens, float(room[head]), *ends))

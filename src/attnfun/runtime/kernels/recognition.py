@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from ...arithmetic.formats import FORMATS
 from ...arithmetic.rounding import storage_error
-from .axes import FLUSHED, UNIT, Axis
-from .banks import MANY_LANES, Bank, Listed, Product, Stream, Tokens, spread_of
+from .axes import FLUSHED, UNIT, SortedAxis
+from .banks import MANY_LANES, Bank, HeadMemory, Listed, ProductBank, Stream, spread_of
 from .trees import Tree
 
 Floats = npt.NDArray[np.float64]
 
 SMALL = 32
-"""Banks of so few tokens are asked as a whole."""
+"""Banks of so few tokens are read as a whole."""
 WORTH = 0.4
 """Windows on a line are worth it if they hold less than this share of the tokens."""
 NARROW = FORMATS["float32"]
@@ -40,14 +40,14 @@ MANY = 2**15
 """Banks of so many tokens do not fit a processor's own cache: their values are better held in float32."""
 
 
-def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
+def recognised(tokens: HeadMemory, room: float, low: Floats, high: Floats) -> Bank:
     """The bank for these tokens, with `room` for errors, and queries that are expected in [low, high]."""
     rank, reach = tokens.slopes.shape[1], np.maximum(np.abs(low), np.abs(high))  # (r,)
     if rank == 1:
         tail = min(room / max(1.1 * tokens.osc, 1e-300), LARGEST_TAIL)
         sure = _score_doubt(tokens.offsets, tokens.steepest, reach) < SURE
         if len(tokens.offsets) > SMALL:
-            line = Product.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
+            line = ProductBank.line(tokens, max(tail, FLUSHED) if sure else FLUSHED)
             if line.reached <= WORTH * len(tokens.offsets):
                 return line
         return Stream.of(tokens)
@@ -66,7 +66,7 @@ def recognised(tokens: Tokens, room: float, low: Floats, high: Floats) -> Bank:
     return Stream.of(tokens)
 
 
-def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
+def _product(tokens: HeadMemory, room: float, reach: Floats) -> ProductBank | None:
     """Slopes on a product of axes, offsets that are sums over them up to ρ."""
     columns = [np.unique(column) for column in tokens.slopes.T]
     sizes = [len(column) for column in columns]
@@ -82,7 +82,7 @@ def _product(tokens: Tokens, room: float, reach: Floats) -> Product | None:
     return _windowed(columns, parts, tokens.values, room, reach, off)
 
 
-def factored(slopes: list[Floats], offsets: list[Floats], values: Floats, room: float, reach: Floats) -> Product:
+def factored(slopes: list[Floats], offsets: list[Floats], values: Floats, room: float, reach: Floats) -> ProductBank:
     """The bank of axes with these slopes and offsets, values (ΠN, v) with the last axis fastest.
 
     Without enough room its windows leave out masses below 2⁻¹⁰²⁰ at most.
@@ -90,13 +90,13 @@ def factored(slopes: list[Floats], offsets: list[Floats], values: Floats, room: 
     found = _windowed(slopes, offsets, values, room, reach, 0.0) if room > 0 else None
     if found is not None:
         return found
-    axes = (Axis.of(slope, offset, FLUSHED) for slope, offset in zip(slopes, offsets, strict=True))
-    return Product.of(tuple(axes), values)
+    axes = (SortedAxis.of(slope, offset, FLUSHED) for slope, offset in zip(slopes, offsets, strict=True))
+    return ProductBank.of(tuple(axes), values)
 
 
 def _windowed(
     slopes: list[Floats], offsets: list[Floats], values: Floats, room: float, reach: Floats, off: float
-) -> Product | None:
+) -> ProductBank | None:
     """Windows on every axis, for scores that are known up to `off`.
 
     An eighth of the room is for the rounding of sums: a value is multiplied by a weight for each axis and added to
@@ -112,11 +112,11 @@ def _windowed(
     tail = min(left / max(1.1 * osc * len(slopes), 1e-300), LARGEST_TAIL)
     if tail <= 0:
         return None
-    axes = tuple(Axis.of(column, part, tail) for column, part in zip(slopes, offsets, strict=True))
+    axes = tuple(SortedAxis.of(column, part, tail) for column, part in zip(slopes, offsets, strict=True))
     widths = [axis.width for axis in axes]
     if _sums_error(prod(widths[:-1]) + 2 * (sum(widths) + MANY_LANES) + 2 * len(slopes), most) > room / 8:
         return None
-    return Product.of(axes, values.astype(NARROW.name) if narrow else values)
+    return ProductBank.of(axes, values.astype(NARROW.name) if narrow else values)
 
 
 def _sums_error(terms: int, most: float) -> float:

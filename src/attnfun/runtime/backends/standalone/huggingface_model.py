@@ -69,9 +69,11 @@ class NetworkModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         """Weights are compiled and loaded, never drawn."""
 
-    def forward(self, points: Tensor, labels: Tensor | None = None, **_: Any) -> NetworkOutput:
-        """Points (..., *point shape), of the model's dtype."""
-        values = self.network(points)
+    def forward(
+        self, points: Tensor, labels: Tensor | None = None, second: Tensor | None = None, **_: Any
+    ) -> NetworkOutput:
+        """Points (..., *point shape), of the model's dtype, and those of the second input where there are two."""
+        values = self.network(points, second)
         loss = None if labels is None else nn.functional.mse_loss(values, labels.to(values))
         return NetworkOutput(loss=loss, logits=values)
 

@@ -2,7 +2,8 @@
 
 `apply, weights = load()` gives a pure function and its weights, a list with one dict of arrays a layer:
 `apply(weights, points)` maps points of shape (..., *point shape) to values; with one variable, (k,) is a batch of k
-points. It can be jitted, mapped and differentiated by points and by weights. Points are taken in the network's dtype.
+points. A network of two inputs takes points of both, `apply(weights, Q, K)`. It can be jitted, mapped and
+differentiated by points and by weights. Points are taken in the network's dtype.
 What is proved about it is in `describe()["certificate"]`; it does not check that points lie in the domain.
 
 Products are taken at full precision. In bfloat16 and float16 sums and softmax are float32, results are stored in
@@ -26,20 +27,27 @@ Layer = dict[str, Any]
 Weights = list[dict[str, Array]]
 
 
-def build(description: dict[str, Any]) -> Callable[[Weights, Any], Array]:
+def build(description: dict[str, Any]) -> Callable[..., Array]:
     """The pure function of a network with this description."""
+    second_shape = tuple(description.get("second_shape", ()))
     point, shape_in, value = (tuple(description[name]) for name in ("point_shape", "shape_in", "value_shape"))
     layers, dtype = description["layers"], description["dtype"]
     check_dtype(dtype)
 
-    def apply(weights: Weights, points: Any) -> Array:
-        """(..., *point shape) -> (..., *value shape)."""
+    def apply(weights: Weights, points: Any, second: Any = None) -> Array:
+        """(..., *point shape) -> (..., *value shape); with a second input (..., *second shape), where there are two."""
         points = jnp.asarray(points, dtype)
         flat = point == () or (point == (1,) and points.ndim < 2)
         lead = points.shape if flat else points.shape[: points.ndim - len(point)]
         tokens = points.reshape(prod(lead), *shape_in)  # (B, n, d)
         for layer, arrays in zip(layers, weights, strict=True):
-            tokens = LAYERS[layer["kind"]](layer, arrays, tokens).astype(dtype)
+            if layer["kind"] == "cross":
+                if second is None:
+                    raise TypeError("this network has two inputs: apply(weights, first, second)")
+                keys = jnp.broadcast_to(jnp.asarray(second, dtype), (*lead, *second_shape)).reshape(prod(lead), -1)
+                tokens = _cross(arrays, tokens, keys).astype(dtype)
+            else:
+                tokens = LAYERS[layer["kind"]](layer, arrays, tokens).astype(dtype)
         return tokens.reshape(*lead, *value)
 
     return apply
@@ -89,6 +97,19 @@ def _attention(layer: Layer, weights: dict[str, Array], tokens: Array) -> Array:
     return tokens + out if layer["residual"] else out
 
 
+def _cross(weights: dict[str, Array], tokens: Array, second: Array) -> Array:
+    """Attention of tokens (B, n, d) to memory tokens whose last feature a second input (B, s) makes."""
+    dtype = tokens.dtype
+    features = (_product("bs,sf->bf", second, weights["features"]) + weights["features_bias"]).astype(dtype)
+    sums = _product("bf,ft->bt", features, weights["sums"]).astype(dtype)  # (B, M)
+    memory = jnp.broadcast_to(weights["memory"], (len(tokens), *weights["memory"].shape)).at[..., -1].set(sums)
+    q = _project("bnd,hdk->bhnk", tokens, weights, "query")  # (B, H, n, k)
+    k, v = (_project("bte,hek->bhtk", memory, weights, name) for name in ("key", "value"))  # (B, H, M, .)
+    shares = jax.nn.softmax(_product("bhnk,bhtk->bhnt", q, k), axis=-1)  # (B, H, n, M)
+    y = jnp.asarray(_product("bhnt,bhtv->bhnv", shares, v), dtype)  # (B, H, n, v)
+    return _product("bhnv,hvo->bno", y, weights["output"]) + weights["output_bias"]  # (B, n, o)
+
+
 def _project(equation: str, rows: Array, weights: dict[str, Array], name: str) -> Array:
     """Queries, keys or values of all heads, in the dtype of the rows."""
     return (_product(equation, rows, weights[name]) + weights[f"{name}_bias"][:, None]).astype(rows.dtype)
@@ -112,7 +133,7 @@ def describe(path: str | Path | None = None) -> dict[str, Any]:
         return json.loads(file.metadata()["network"])
 
 
-def load(path: str | Path | None = None) -> tuple[Callable[[Weights, Any], Array], Weights]:
+def load(path: str | Path | None = None) -> tuple[Callable[..., Array], Weights]:
     """Function and weights from a safetensors file, by default the one beside this file."""
     description = describe(path)
     apply = build(description)

@@ -2,8 +2,8 @@
 
 `load()` returns an `nn.Module` of stock `nn.MultiheadAttention`, `nn.Linear` and `nn.Softmax` in evaluation mode, with
 trainable weights. It maps points of shape (..., *point shape) to values; with one variable, (k,) is a batch of k
-points. Points must be of the module's dtype. What is proved about it is in `module.description["certificate"]`; it does
-not check that points lie in the domain.
+points. A module of two inputs takes points of both, `module(Q, K)`. Points must be of the module's dtype. What is
+proved about it is in `module.description["certificate"]`; it does not check that points lie in the domain.
 
 Stock attention divides scores by √(head size). Head sizes are powers of four, so that the factor is a power of two,
 which the query weights absorb exactly. Padded features and heads are zeros and add nothing to any sum.
@@ -20,6 +20,9 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+FEW = 8
+"""Keys up to which plain products of matrices are faster, which PyTorch does where it is asked for weights."""
+
 
 class AttentionNetwork(nn.Module):
     """Layers in order, with points and values in the shapes that the user sees."""
@@ -31,14 +34,21 @@ class AttentionNetwork(nn.Module):
         self.layers = nn.ModuleList([make_layer(layer, dtype) for layer in description["layers"]])
         self.shape_in = tuple(description["shape_in"])
         self.point_shape, self.value_shape = tuple(description["point_shape"]), tuple(description["value_shape"])
+        second_shape = description.get("second_shape")
+        self.second_shape = None if second_shape is None else tuple(second_shape)
 
-    def forward(self, points: Tensor) -> Tensor:
-        """(..., *point shape) -> (..., *value shape)."""
+    def forward(self, points: Tensor, second: Tensor | None = None) -> Tensor:
+        """(..., *point shape) -> (..., *value shape); with a second input (..., *second shape), where there are two."""
+        if (second is None) != (self.second_shape is None):
+            raise TypeError(f"this network has {'one input' if self.second_shape is None else 'two inputs'}")
         flat = len(self.point_shape) == 0 or (self.point_shape == (1,) and points.dim() < 2)
         lead = points.shape if flat else points.shape[: points.dim() - len(self.point_shape)]
         tokens = points.reshape(prod(lead), *self.shape_in)  # (B, n, d)
         for layer in self.layers:
-            tokens = layer(tokens)
+            if isinstance(layer, CrossAttention) and second is not None and self.second_shape is not None:
+                tokens = layer(tokens, second.expand(*lead, *self.second_shape).reshape(prod(lead), -1))
+            else:
+                tokens = layer(tokens)
         return tokens.reshape((*lead, *self.value_shape))
 
 
@@ -71,9 +81,44 @@ class MemoryAttention(nn.Module):
             keys = torch.cat([tokens, self.memory.expand(batch, -1, -1)], dim=1)  # (B, n + M, e)
         else:
             keys, queries = self.memory[None], queries.reshape(1, batch * length, self.attention.embed_dim)
-        out = self.attention(queries, keys, keys, need_weights=False)[0]
+        plainly = self.attends_data and keys.shape[1] <= FEW  # many short sequences: fused kernels take them one by one
+        out = self.attention(queries, keys, keys, need_weights=plainly, average_attn_weights=False)[0]
         out = out.reshape(batch, length, self.attention.embed_dim)[..., : self.width_out]  # (B, n, o)
         return tokens + out if self.residual else out
+
+
+class CrossAttention(nn.Module):
+    """Stock multi-head attention whose queries come from one input, and whose keys linear maps make of another.
+
+    A key token is a memory token and behind it one number, which depends on the second input.
+    """
+
+    def __init__(
+        self,
+        embed: int,
+        heads: int,
+        memory: tuple[int, int],
+        width_out: int,
+        second: int,
+        sums: int,
+        dtype: torch.dtype,
+    ) -> None:
+        super().__init__()
+        tokens, features = memory
+        self.features = nn.Linear(second, sums, dtype=dtype)
+        self.sums = nn.Linear(sums, tokens, bias=False, dtype=dtype)
+        self.memory = nn.Parameter(torch.zeros((tokens, features - 1), dtype=dtype))  # (M, e - 1)
+        self.attention = nn.MultiheadAttention(
+            embed, heads, kdim=features, vdim=features, batch_first=True, dtype=dtype
+        )
+        self.width_out = width_out
+
+    def forward(self, tokens: Tensor, second: Tensor) -> Tensor:
+        """Queries (B, n, d) and the second input (B, s) -> (B, n, o)."""
+        sums = self.sums(self.features(second)).unsqueeze(-1)  # (B, M, 1)
+        keys = torch.cat([self.memory.expand(len(tokens), -1, -1), sums], dim=-1)  # (B, M, e)
+        queries = nn.functional.pad(tokens, (0, self.attention.embed_dim - tokens.shape[-1]))  # (B, n, E)
+        return self.attention(queries, keys, keys, need_weights=False)[0][..., : self.width_out]  # (B, n, o)
 
 
 def make_layer(layer: dict[str, Any], dtype: torch.dtype) -> nn.Module:
@@ -96,6 +141,7 @@ LAYERS: dict[str, Any] = {
     "linear": nn.Linear,
     "mixing": _mixing,
     "attention": MemoryAttention,
+    "cross": CrossAttention,
     "softmax": _softmax,
 }
 

@@ -1,0 +1,880 @@
+"""Numbers that are not known yet, in arrays: what is computed with them is written down.
+
+An array of symbols is a NumPy array, so it is indexed, reshaped, stacked and broadcast as arrays of numbers are; what
+is computed with it comes back through NumPy's own protocols (`__array_ufunc__`, `__array_function__`). Numbers that no
+symbol is part of are computed at once. An operation that is not in the table of functions ends the attempt with its
+name, its line and what to write instead.
+
+>>> tape = Tape("f")
+>>> x = tape.symbol(tape.builder.variable(0))
+>>> [tape.builder.nodes[k].kind for k in range((np.exp(x) + 1).number + 1)]
+['variable', 'exp', 'constant', '+']
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arithmetic import Untraceable
+from .functions import COMPARISONS, LOGIC, OPERATORS, TABLE, TRUTHS
+from .program import ProgramBuilder
+
+Cells = npt.NDArray[np.object_]
+"""An array of symbols and numbers."""
+
+KINDS = {ufunc.__name__: kind for kind, ufunc in {**OPERATORS, **COMPARISONS, **LOGIC}.items()}
+KINDS |= {function.ufunc: function.name for function in TABLE if function.ufunc and function.name != "sinc"}
+KINDS |= {"true_divide": "/", "float_power": "**", "fabs": "abs", "fmin": "min", "fmax": "max"}
+KINDS |= {"bitwise_and": "and", "bitwise_or": "or", "invert": "not"}
+"""Operations by the names of NumPy's and SciPy's ufuncs."""
+MEANINGS = {
+    "square": "a**2",
+    "reciprocal": "1/a",
+    "exp2": "2**a",
+    "deg2rad": "a*(pi/180)",
+    "radians": "a*(pi/180)",
+    "rad2deg": "a*(180/pi)",
+    "degrees": "a*(180/pi)",
+    "arccosh": "log(a + sqrt(a**2 - 1))",
+    "arctanh": "(log1p(a) - log1p(-a))/2",
+    "logaddexp": "a + softplus(b - a)",
+    "heaviside": "where(a < 0, 0, where(a > 0, 1, b))",
+    "log_expit": "-softplus(-a)",
+    "erfc": "1 - erf(a)",
+    "ndtr": "(1 + erf(a/sqrt(2)))/2",
+    "sinc": "sinc(pi*a)",
+    "logit": "log(a/(1 - a))",
+    "xlogy": "a*log(b)",
+    "xlog1py": "a*log1p(b)",
+    "entr": "-(a*log(a))",
+    "rel_entr": "a*log(a/b)",
+    "kl_div": "a*log(a/b) - a + b",
+    "huber": "where(abs(b) <= a, 0.5*b**2, a*(abs(b) - 0.5*a))",
+    "pseudo_huber": "a**2*(sqrt(1 + (b/a)**2) - 1)",
+    "boxcox": "(a**b - 1)/b",
+    "inv_boxcox": "(a*b + 1)**(1/b)",
+    "cosdg": "cos(a*(pi/180))",
+    "sindg": "sin(a*(pi/180))",
+    "exp10": "10**a",
+}
+"""Formulas for functions of NumPy and SciPy that have no name in the table."""
+SAME = {"positive", "conjugate"}
+FOLDS = {"add": "+", "multiply": "*", "maximum": "max", "minimum": "min", "logical_and": "and", "logical_or": "or"}
+FOLDS |= {"fmax": "max", "fmin": "min", "bitwise_and": "and", "bitwise_or": "or"}
+"""Reductions along an axis."""
+JUMP = "it jumps: use a continuous function"
+REMEDIES = {
+    "floor": JUMP,
+    "ceil": JUMP,
+    "rint": JUMP,
+    "trunc": JUMP,
+    "remainder": JUMP,
+    "floor_divide": JUMP,
+    "round": JUMP,
+    "divmod": JUMP,
+    "digitize": "it jumps: use np.interp",
+    "searchsorted": "it jumps: use np.interp",
+    "argmax": "use np.max or np.where",
+    "argmin": "use np.min or np.where",
+}
+OTHERWISE = "write it with functions that formulas have"
+LONGEST_PROGRAM = 200_000
+"""Operations that a function may be written down with."""
+RUNS = "run_on_symbols"
+"""The function that runs the user's (`tracing.py`): what stands before it is not theirs."""
+DEEPEST = 32
+"""Branches on values one after the other."""
+MOST_RUNS = 256
+"""Runs of a function that branches."""
+
+
+_NUMPY = Path(np.__file__).parent
+LIBRARIES = (str(Path(__file__).parents[1]), *(str(_NUMPY.with_name(name)) for name in ("numpy", "scipy", "numba")))
+LIBRARIES += (sysconfig.get_path("stdlib") + "/", "<frozen")
+"""Where code stands that is not the user's."""
+
+
+def is_users(file: str) -> bool:
+    """Did the user write this file, as far as one can tell?"""
+    return not file.startswith(LIBRARIES)
+
+
+def refusal(operation: str, remedy: str = OTHERWISE) -> Untraceable:
+    """Which operation ended the tracing, in which line of the user's code, and what to write instead."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != RUNS and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None or frame.f_code.co_name == RUNS:
+        return Untraceable(f"{operation}, in code of a library; {remedy}")
+    return Untraceable(f"{operation}{in_line(frame.f_code.co_filename, frame.f_lineno)}; {remedy}")
+
+
+def failure(reason: Exception, remedy: str = OTHERWISE) -> Untraceable:
+    """An error that symbols met, with the last line of the user's code on the way to it."""
+    where, step = ", in code of a library", reason.__traceback__
+    while step is not None:
+        file = step.tb_frame.f_code.co_filename
+        where = in_line(file, step.tb_lineno) if is_users(file) else where
+        step = step.tb_next
+    words = str(reason).partition("\n")[0]
+    return Untraceable(f"{type(reason).__name__}: {words}{where}; {remedy}")
+
+
+def in_line(file: str, number: int) -> str:
+    """A line of a file, in words."""
+    text = linecache.getline(file, number).strip()
+    return f" in line {number} of {Path(file).name}" + (f", `{text[:80]}`" if text else "")
+
+
+class Tape:
+    """The operations met so far."""
+
+    def __init__(self, name: str) -> None:
+        self.builder = ProgramBuilder((0, len(name.encode())))
+        self.path: Branches | None = None
+        """The branches taken so far, where a function of single numbers is run."""
+
+    def symbol(self, number: int) -> Symbol:
+        """An operation as a symbol."""
+        if number > LONGEST_PROGRAM:
+            raise refusal(f"a function of more than {LONGEST_PROGRAM} operations", "use fewer variables")
+        return Symbol(self, number)
+
+    def number_of(self, value: Any) -> int:
+        """A symbol's or a number's place; truth values count as 0 and 1."""
+        if isinstance(value, Symbol):
+            return self.builder.substitute("where(a, 1, 0)", [value.number]) if value.is_truth else value.number
+        return self.builder.constant(_finite(value))
+
+    def truth_of(self, value: Any) -> int:
+        """The place of a truth value."""
+        if not isinstance(value, Symbol):
+            return self.builder.substitute("0 < 1" if value else "1 < 0", [])
+        if value.is_truth:
+            return value.number
+        raise refusal("a number as a condition", "write a comparison, such as x > 0")
+
+    def apply(self, kind: str, *args: Any) -> Symbol:
+        """An operation of the table."""
+        wanted = LOGIC if kind in LOGIC else ()
+        numbers = [
+            self.truth_of(arg) if wanted or (kind == "where" and k == 0) else self.number_of(arg)
+            for k, arg in enumerate(args)
+        ]
+        return self.symbol(self.builder.apply(kind, numbers))
+
+    def mean(self, text: str, *args: Any) -> Symbol:
+        """A formula in a, b, c."""
+        return self.symbol(self.builder.substitute(text, [self.number_of(arg) for arg in args]))
+
+
+class Branches:
+    """One way through a function: the answers to its first conditions, and the conditions met; later ones are true."""
+
+    def __init__(self, answers: Sequence[bool]) -> None:
+        self.answers, self.met = answers, list[Symbol]()
+
+    def take(self, condition: Symbol) -> bool:
+        """The answer to the next condition."""
+        self.met.append(condition)
+        if len(self.met) > DEEPEST:
+            raise refusal(f"more than {DEEPEST} branches on values one after the other", "use np.where")
+        return self.answers[len(self.met) - 1] if len(self.met) <= len(self.answers) else True
+
+
+def branching(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of single numbers that may branch on them: on symbols it is run for every way through it.
+
+    >>> tape = Tape("f")
+    >>> x = tape.symbol(tape.builder.variable(0))
+    >>> half = branching(lambda t: t if t > 0 else t / 2)
+    >>> half(-1.0), tape.builder.nodes[half(x).number].kind
+    (-0.5, 'where')
+    """
+
+    def run(*args: Any) -> Any:
+        tape, runs = _tape(args), iter(range(MOST_RUNS))
+        return function(*args) if tape is None else after((), tape, args, runs)
+
+    def after(answers: tuple[bool, ...], tape: Tape, args: Sequence[Any], runs: Iterator[int]) -> Any:
+        """The value once the first conditions are answered."""
+        if next(runs, None) is None:
+            raise refusal(f"a function with more than {MOST_RUNS} ways through its branches", "use np.where")
+        outer, tape.path = tape.path, Branches(answers)
+        try:
+            value, met = function(*args), tape.path.met
+        finally:
+            tape.path = outer
+        if len(met) <= len(answers):
+            return value
+        return where(met[len(answers)], *(after((*answers, answer), tape, args, runs) for answer in (True, False)))
+
+    return run
+
+
+class Symbol:
+    """A number, or a truth value, not known yet."""
+
+    __hash__ = object.__hash__
+
+    def __init__(self, tape: Tape, number: int) -> None:
+        self.tape, self.number = tape, number
+
+    @property
+    def is_truth(self) -> bool:
+        """Is it the result of a comparison?"""
+        return self.tape.builder.nodes[self.number].kind in TRUTHS
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return by_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:
+        return by_function(function, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in KINDS or name in MEANINGS:  # what NumPy calls for symbols in plain arrays
+            return lambda: by_name(name, self)
+        raise AttributeError(name)
+
+    def __add__(self, other: Any) -> Any:
+        return np.add(self, other)  # type: ignore[call-overload]
+
+    def __radd__(self, other: Any) -> Any:
+        return np.add(other, self)  # type: ignore[call-overload]
+
+    def __sub__(self, other: Any) -> Any:
+        return np.subtract(self, other)  # type: ignore[call-overload]
+
+    def __rsub__(self, other: Any) -> Any:
+        return np.subtract(other, self)  # type: ignore[call-overload]
+
+    def __mul__(self, other: Any) -> Any:
+        return np.multiply(self, other)  # type: ignore[call-overload]
+
+    def __rmul__(self, other: Any) -> Any:
+        return np.multiply(other, self)  # type: ignore[call-overload]
+
+    def __truediv__(self, other: Any) -> Any:
+        return np.divide(self, other)  # type: ignore[call-overload]
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return np.divide(other, self)  # type: ignore[call-overload]
+
+    def __pow__(self, other: Any) -> Any:
+        return np.power(self, other)  # type: ignore[call-overload]
+
+    def __rpow__(self, other: Any) -> Any:
+        return np.power(other, self)  # type: ignore[call-overload]
+
+    def __neg__(self) -> Any:
+        return np.negative(self)  # type: ignore[call-overload]
+
+    def __pos__(self) -> Symbol:
+        return self
+
+    def __abs__(self) -> Any:
+        return np.abs(self)  # type: ignore[call-overload]
+
+    def __lt__(self, other: Any) -> Any:
+        return np.less(self, other)  # type: ignore[call-overload]
+
+    def __le__(self, other: Any) -> Any:
+        return np.less_equal(self, other)  # type: ignore[call-overload]
+
+    def __gt__(self, other: Any) -> Any:
+        return np.greater(self, other)  # type: ignore[call-overload]
+
+    def __ge__(self, other: Any) -> Any:
+        return np.greater_equal(self, other)  # type: ignore[call-overload]
+
+    def __and__(self, other: Any) -> Any:
+        return np.logical_and(self, other)  # type: ignore[call-overload]
+
+    def __or__(self, other: Any) -> Any:
+        return np.logical_or(self, other)  # type: ignore[call-overload]
+
+    def __invert__(self) -> Any:
+        return np.logical_not(self)  # type: ignore[call-overload]
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __eq__(self, other: object) -> Any:
+        raise refusal("==", "compare with < or >")
+
+    def __ne__(self, other: object) -> Any:
+        raise refusal("!=", "compare with < or >")
+
+    def __bool__(self) -> bool:
+        if self.tape.path is not None and self.is_truth:
+            return self.tape.path.take(self)
+        raise refusal("a branch on a value", "use np.where, np.minimum or np.maximum on the argument itself")
+
+    def __float__(self) -> float:
+        raise refusal("a conversion to a float", "use NumPy's functions, and np.stack to put results together")
+
+    __int__ = __index__ = __floor__ = __ceil__ = __round__ = __float__  # type: ignore[assignment]
+
+
+class SymbolArray(np.ndarray):
+    """An array of symbols and numbers."""
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return by_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:  # type: ignore[override]
+        return by_function(function, args, kwargs)
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        """Sum along axes."""
+        _refuse_settings("sum", dtype=dtype, out=out, **more)
+        return fold("+", self, axis, keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        """Product along axes."""
+        _refuse_settings("prod", dtype=dtype, out=out, **more)
+        return fold("*", self, axis, keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        """Mean along axes."""
+        _refuse_settings("mean", dtype=dtype, out=out, **more)
+        total = fold("+", self, axis, keepdims)
+        return total / float(self.size // max(np.size(total), 1))
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        """The largest along axes."""
+        _refuse_settings("max", out=out, **more)
+        return fold("max", self, axis, keepdims)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **more: Any) -> Any:
+        """The smallest along axes."""
+        _refuse_settings("min", out=out, **more)
+        return fold("min", self, axis, keepdims)
+
+    def ptp(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """The largest less the smallest."""
+        return self.max(axis, keepdims=keepdims) - self.min(axis, keepdims=keepdims)
+
+    def var(  # type: ignore[override]
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, **more: Any
+    ) -> Any:
+        """Variance along axes."""
+        _refuse_settings("var", dtype=dtype, out=out, **more)
+        apart = (self - self.mean(axis, keepdims=True)) ** 2
+        total = fold("+", apart, axis, keepdims)
+        return total / float(self.size // max(np.size(total), 1) - ddof)
+
+    def std(  # type: ignore[override]
+        self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, **more: Any
+    ) -> Any:
+        """Standard deviation along axes."""
+        return np.sqrt(self.var(axis, dtype, out, ddof, keepdims, **more))
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
+        """Are all true along axes?"""
+        _refuse_settings("all", out=out)
+        return fold("and", self, axis, keepdims)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:  # type: ignore[override]
+        """Is any true along axes?"""
+        _refuse_settings("any", out=out)
+        return fold("or", self, axis, keepdims)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **more: Any) -> Any:
+        """Within ends."""
+        _refuse_settings("clip", out=out, **more)
+        lower = self if min is None else np.maximum(self, min)
+        return lower if max is None else np.minimum(lower, max)
+
+    def dot(self, other: Any) -> Any:  # type: ignore[override]
+        """As np.dot."""
+        return dot(self, other)
+
+    def sort(self, axis: int = -1, **more: Any) -> None:  # type: ignore[override]
+        """Put in order in place."""
+        self[...] = np.sort(self, axis, **more)
+
+    def astype(self, dtype: Any, *_: Any, **__: Any) -> Any:
+        """Symbols stay what they are: a change of format is rounding, which values do not show."""
+        if np.dtype(dtype).kind != "f":
+            raise refusal(f"a change to {np.dtype(dtype)}", "leave the numbers float64")
+        return self.copy()
+
+    def __getitem__(self, key: Any) -> Any:
+        return Chosen(self, _mask(key, self)) if _is_condition(key) else super().__getitem__(key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if _is_condition(key):
+            mask = _mask(key, self)
+            key, value = ..., cells(where(mask, _chosen(value, mask), self))
+        super().__setitem__(key, value)
+
+    def __bool__(self) -> bool:
+        raise refusal("a branch on a value", "use np.where, np.minimum or np.maximum")
+
+    def __eq__(self, other: object) -> Any:
+        raise refusal("==", "compare with < or >")
+
+    def __ne__(self, other: object) -> Any:
+        raise refusal("!=", "compare with < or >")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Chosen(np.lib.mixins.NDArrayOperatorsMixin):
+    """The cells of an array for which a condition holds. How many is not known: each is computed with alone."""
+
+    def __init__(self, array: Any, mask: SymbolArray) -> None:
+        self.array, self.mask = array, mask
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method != "__call__" or kwargs:
+            raise refusal(f"{_called(ufunc)}.{method} of a selection by a condition", "use np.where")
+        return Chosen(ufunc(*(_chosen(each, self.mask) for each in inputs)), self.mask)
+
+    def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:
+        raise refusal(f"{_called(function)} of a selection by a condition", "use np.where")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise refusal(f"{name} of a selection by a condition", "use np.where")
+
+
+def _is_condition(key: Any) -> bool:
+    return isinstance(key, SymbolArray) and any(isinstance(cell, Symbol) and cell.is_truth for cell in key.flat)
+
+
+def _mask(key: SymbolArray, array: SymbolArray) -> SymbolArray:
+    if key.shape != array.shape:
+        raise refusal("a selection by a condition of another shape", "use np.where")
+    return key
+
+
+def _chosen(value: Any, mask: SymbolArray) -> Any:
+    """The array behind a selection by this very condition; numbers as they are."""
+    if isinstance(value, Chosen) and _numbers_of(value.mask) == _numbers_of(mask):
+        return value.array
+    if isinstance(value, Chosen) or np.ndim(value) > 0:
+        raise refusal("selections by different conditions put together", "use np.where")
+    return value
+
+
+def _numbers_of(mask: SymbolArray) -> list[Any]:
+    return [cell.number if isinstance(cell, Symbol) else bool(cell) for cell in mask.flat]
+
+
+def _refuse_settings(name: str, **settings: Any) -> None:
+    """Settings of a reduction that change what it does: where=, initial=, out=, a dtype other than float64."""
+    for key, value in settings.items():
+        plain = value is None or value is np._NoValue or (key == "where" and value is True)
+        if not plain and not (key == "dtype" and value in (float, np.float64, np.dtype(np.float64), "float64")):
+            raise refusal(f"np.{name} with {key}=", "leave it out")
+
+
+# ---------------------------------------------------------------- arrays of symbols
+
+
+def cells(value: Any) -> Cells:
+    """Anything as a plain array of symbols and numbers."""
+    if isinstance(value, SymbolArray):
+        return value.view(np.ndarray)
+    if isinstance(value, Symbol):
+        return _boxed(value)
+    if isinstance(value, list | tuple):
+        parts = [cells(part) for part in value]
+        return np.stack(np.broadcast_arrays(*parts)) if parts else np.empty(0, object)
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufO":
+        raise refusal(f"an array of {array.dtype}", "use real numbers")
+    return array.astype(object)
+
+
+def _boxed(value: Any) -> Cells:
+    array = np.empty((), dtype=object)
+    array[()] = value
+    return array
+
+
+def wrapped(array: Cells) -> Any:
+    """An array of symbols as functions see it; one cell as itself, plain numbers as floats or flags."""
+    if not any(isinstance(cell, Symbol) for cell in array.flat):
+        kind = bool if array.size and all(isinstance(cell, bool | np.bool_) for cell in array.flat) else np.float64
+        plain = array.astype(kind)
+        return plain[()] if plain.ndim == 0 else plain
+    return array[()] if array.ndim == 0 else array.view(SymbolArray)
+
+
+def elementwise(step: Callable[..., Any], *args: Any) -> Any:
+    """A function of cells on arrays, broadcast against each other."""
+    parts = np.broadcast_arrays(*(cells(arg) for arg in args))
+    result = np.empty(parts[0].shape, dtype=object)
+    for index in np.ndindex(result.shape):
+        result[index] = step(*(part[index] for part in parts))
+    return wrapped(result)
+
+
+def _finite(value: Any) -> float:
+    if not isinstance(value, bool | np.bool_ | int | float | np.number) or not math.isfinite(number := float(value)):
+        raise refusal(f"the value {value!r}", "use finite numbers")
+    return number
+
+
+def _tape(args: Sequence[Any]) -> Tape | None:
+    return next((arg.tape for arg in args if isinstance(arg, Symbol)), None)
+
+
+def by_name(name: str, *args: Any) -> Any:
+    """One ufunc on cells, by its name."""
+    tape = _tape(args)
+    if tape is None:
+        with np.errstate(all="ignore"):
+            return getattr(np, name)(*args) if hasattr(np, name) else _special(name)(*args)
+    if name in SAME:
+        return args[0]
+    truths = [isinstance(arg, bool | np.bool_) or (isinstance(arg, Symbol) and arg.is_truth) for arg in args]
+    kind = KINDS.get(name)
+    if kind in LOGIC and not all(truths):
+        raise refusal(f"np.{name} of numbers", "write a comparison, such as x > 0")
+    if kind not in LOGIC and len(args) > 1 and all(truths):
+        raise refusal(f"np.{name} of truth values alone", "use np.where(condition, 1.0, 0.0)")
+    if kind is not None:
+        return tape.apply(kind, *args)
+    if name in MEANINGS:
+        return tape.mean(MEANINGS[name], *args)
+    known = hasattr(np, name) or not name.isidentifier()
+    raise refusal(f"np.{name}" if known else f"scipy.special.{name}", REMEDIES.get(name, OTHERWISE))
+
+
+def _special(name: str) -> Callable[..., Any]:
+    from scipy import special
+
+    return getattr(special, name)
+
+
+def fold(kind: str, array: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """An operation on all cells along axes, from the left."""
+    table = cells(array)
+    axes = tuple(range(table.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(sorted(k % max(table.ndim, 1) for k in axes)) if table.ndim else ()
+    rest = tuple(k for k in range(table.ndim) if k not in axes)
+    moved = table.transpose(*rest, *axes).reshape(*(table.shape[k] for k in rest), -1)
+    if moved.shape[-1] == 0:
+        raise refusal("a reduction of nothing", "leave it out")
+    ufunc = {"+": "add", "*": "multiply", "max": "maximum", "min": "minimum", "and": "logical_and", "or": "logical_or"}
+    result = np.empty(moved.shape[:-1], dtype=object)
+    for index in np.ndindex(result.shape):
+        result[index] = reduce(lambda a, b: by_name(ufunc[kind], a, b), moved[index])
+    if keepdims:
+        result = result.reshape(*(1 if k in axes else table.shape[k] for k in range(table.ndim)))
+    return wrapped(result)
+
+
+def by_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A ufunc or one of its methods on symbols."""
+    name, out = ufunc.__name__, kwargs.pop("out", None)
+    kwargs = {key: value for key, value in kwargs.items() if value is not None and value is not np._NoValue}
+    if kwargs.pop("where", True) is not True or set(kwargs) - {"axis", "keepdims", "dtype"}:
+        raise refusal(f"np.{name} with {', '.join(kwargs) or 'where'}=", "use np.where")
+    kwargs.pop("dtype", None)
+    if method == "__call__" and name in ("matmul", "vecdot"):
+        result = matmul(*inputs) if name == "matmul" else fold("+", np.multiply(*inputs), -1)
+    elif method == "__call__":
+        result = elementwise(lambda *cell: by_name(name, *cell), *inputs)
+    elif method == "reduce" and name in FOLDS:
+        result = fold(FOLDS[name], inputs[0], kwargs.get("axis", 0), kwargs.get("keepdims", False))
+    elif method == "accumulate" and name in FOLDS:
+        result = _accumulated(name, cells(inputs[0]), kwargs.get("axis", 0))
+    elif method == "outer":
+        first, second = (cells(one) for one in inputs)
+        result = by_ufunc(ufunc, "__call__", (first.reshape(*first.shape, *[1] * second.ndim), second), {})
+    else:
+        raise refusal(f"np.{name}.{method}")
+    if out is None:
+        return result
+    if not isinstance(out[0], SymbolArray):
+        raise refusal("writing symbols into an array of numbers", "use np.stack to put results together")
+    out[0].view(np.ndarray)[...] = cells(result)
+    return out[0]
+
+
+def _accumulated(name: str, table: Cells, axis: int) -> Any:
+    moved = np.moveaxis(table, axis, 0).copy()
+    for k in range(1, len(moved)):
+        moved[k] = cells(elementwise(lambda *cell: by_name(name, *cell), moved[k - 1], moved[k]))
+    return wrapped(np.moveaxis(moved, 0, axis))
+
+
+# ---------------------------------------------------------------- functions of NumPy that are no ufuncs
+
+
+def dot(a: Any, b: Any) -> Any:
+    """As np.dot."""
+    first, second = cells(a), cells(b)
+    if first.ndim == 0 or second.ndim == 0:
+        return np.multiply(wrapped(first), wrapped(second))
+    return tensordot(first, second, (first.ndim - 1, max(second.ndim - 2, 0)))
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """As np.tensordot."""
+    first, second = cells(a), cells(b)
+    if isinstance(axes, int | np.integer):
+        axes = tuple(range(first.ndim - int(axes), first.ndim)), tuple(range(int(axes)))
+    left, right = ((k,) if isinstance(k, int | np.integer) else tuple(k) for k in axes)
+    left, right = tuple(k % first.ndim for k in left), tuple(k % second.ndim for k in right)
+    here = [k for k in range(first.ndim) if k not in left]
+    there = [k for k in range(second.ndim) if k not in right]
+    rows = first.transpose(*here, *left).reshape(*(first.shape[k] for k in here), *[1] * len(there), -1)
+    columns = second.transpose(*there, *right).reshape(*(second.shape[k] for k in there), -1)
+    return fold("+", np.multiply(symbolic(rows), symbolic(columns)), -1)
+
+
+def symbolic(array: Cells) -> Any:
+    """An array of symbols and numbers as functions see it, whatever it holds."""
+    return array.view(SymbolArray)
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """As np.matmul."""
+    first, second = cells(a), cells(b)
+    if second.ndim == 1:
+        return fold("+", np.multiply(symbolic(first), symbolic(second)), -1)
+    if first.ndim == 1:
+        return fold("+", np.multiply(symbolic(first[:, None]), symbolic(second)), -2)
+    return fold("+", np.multiply(symbolic(first[..., :, None]), symbolic(second[..., None, :, :])), -2)
+
+
+def einsum(subscripts: Any, *operands: Any, **_: Any) -> Any:
+    """As np.einsum, with subscripts in text; without an ellipsis only where all axes are named."""
+    if not isinstance(subscripts, str):
+        raise refusal("np.einsum without subscripts in text", 'write "ij,j->i"')
+    left, arrow, out = subscripts.replace(" ", "").partition("->")
+    tables, names = [cells(operand) for operand in operands], left.split(",")
+    spare = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in subscripts]
+    pairs = list(zip(tables, names, strict=True))
+    wide = max((table.ndim - len(name) + 3 for table, name in pairs if "..." in name), default=0)
+    for k, (table, name) in enumerate(pairs):
+        width = table.ndim - len(name) + 3
+        names[k] = name.replace("...", "".join(spare[wide - width : wide]))
+    free = "".join(spare[:wide])
+    if not arrow:
+        letters = [letter for name in names for letter in name if letter not in free]
+        out = free + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    out = out.replace("...", free)
+    summed = [letter for letter in dict.fromkeys("".join(names)) if letter not in out]
+    order = [*out, *summed]
+    parts = []
+    for table, name in zip(tables, names, strict=True):
+        while len(set(name)) < len(name):  # a diagonal
+            letter = next(letter for letter in name if name.count(letter) > 1)
+            first, second = name.index(letter), name.rindex(letter)
+            table = np.diagonal(table, 0, first, second)
+            name = name[:first] + name[first + 1 : second] + name[second + 1 :] + letter
+        moved = table.transpose(*(name.index(letter) for letter in order if letter in name))
+        places = iter(moved.shape)
+        parts.append(symbolic(moved.reshape(*(next(places) if letter in name else 1 for letter in order))))
+    product = reduce(np.multiply, parts)
+    return fold("+", product, tuple(range(len(out), len(order)))) if summed else wrapped(cells(product))
+
+
+def where(condition: Any, *branches: Any) -> Any:
+    """As np.where with both branches."""
+    if len(branches) != 2:
+        raise refusal("np.where of a condition alone", "give both branches")
+    return elementwise(_where, condition, *branches)
+
+
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    if not isinstance(condition, Symbol):
+        return a if condition else b
+    return condition.tape.apply("where", condition, a, b)
+
+
+def select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Any:
+    """As np.select: the first condition that holds."""
+    result = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = where(condition, choice, result)
+    return result
+
+
+def piecewise(x: Any, conditions: Any, functions: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """As np.piecewise, for functions that act on each number alone: the last condition that holds."""
+    several = isinstance(conditions, list | tuple) and np.ndim(cells(conditions[0])) == np.ndim(cells(x))
+    conditions = list(conditions) if several else [conditions]
+    pieces = [function(x, *args, **kwargs) if callable(function) else function for function in functions]
+    result = pieces[len(conditions)] if len(pieces) > len(conditions) else 0.0
+    for condition, piece in zip(conditions, pieces, strict=False):
+        result = where(condition, piece, result)
+    return result
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """As np.linalg.norm of vectors, and the Frobenius norm of matrices."""
+    table = symbolic(cells(x))
+    matrix = (isinstance(axis, tuple) and len(axis) == 2) or (axis is None and table.ndim == 2)
+    power = isinstance(ord, int | float) and ord >= 1
+    if not (ord in (None, "fro") or (power and not matrix)):
+        raise refusal(f"np.linalg.norm with ord={ord!r}", "use ord 1 to np.inf of vectors")
+    if ord == 1:
+        return fold("+", np.abs(table), axis, keepdims)
+    if ord == np.inf:
+        return fold("max", np.abs(table), axis, keepdims)
+    if isinstance(ord, int | float) and ord != 2:
+        return fold("+", np.abs(table) ** float(ord), axis, keepdims) ** (1.0 / ord)
+    return np.sqrt(fold("+", table**2, axis, keepdims))
+
+
+def polyval(coefficients: Any, x: Any) -> Any:
+    """As np.polyval: Horner's rule, the highest power first."""
+    return reduce(lambda total, each: total * x + each, list(coefficients))
+
+
+def interp(x: Any, knots: Any, values: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """As np.interp: `f_0 + Σ_k (s_k - s_{k-1}) max(x - t_k, 0)` with the slopes s between the knots t and 0 outside."""
+    if left is not None or right is not None or period is not None:
+        raise refusal("np.interp with left=, right= or period=", "use np.where")
+    if any(isinstance(cell, Symbol) for part in (knots, values) for cell in cells(part).flat):
+        raise refusal("np.interp with knots that are computed", "use constant knots")
+    t, f = np.asarray(knots, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    return elementwise(lambda cell: _interp(cell, t, f) if isinstance(cell, Symbol) else np.interp(cell, t, f), x)
+
+
+def _interp(x: Symbol, t: npt.NDArray[np.float64], f: npt.NDArray[np.float64]) -> Any:
+    constant, build = x.tape.builder.constant, x.tape.builder
+
+    def less(a: float, b: float) -> int:
+        return build.apply("-", [constant(a), constant(b)])
+
+    zero = constant(0.0)
+    pieces = zip(pairwise(t.tolist()), pairwise(f.tolist()), strict=True)
+    slopes = [build.apply("/", [less(f1, f0), less(t1, t0)]) for (t0, t1), (f0, f1) in pieces]
+    slopes = [zero, *slopes, zero]
+    total = constant(float(f[0]))
+    for (before, after), knot in zip(pairwise(slopes), t, strict=True):
+        ramp = build.apply("max", [build.apply("-", [x.number, constant(float(knot))]), zero])
+        total = build.apply("+", [total, build.apply("*", [build.apply("-", [after, before]), ramp])])
+    return x.tape.symbol(total)
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, **more: Any) -> Any:
+    if more:
+        raise refusal(f"np.average with {', '.join(more)}=", "leave it out")
+    if weights is None:
+        return symbolic(cells(a)).mean(axis)
+    return (np.multiply(a, weights)).sum(axis) / np.broadcast_to(weights, np.shape(a)).sum(axis)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    return lambda a, *args, **kwargs: getattr(symbolic(cells(a)), name)(*args, **kwargs)
+
+
+def _joined(function: Callable[..., Any]) -> Callable[..., Any]:
+    def join(parts: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(function([cells(part) for part in parts], *args, **kwargs))
+
+    return join
+
+
+def _stack(parts: Any, axis: int = 0) -> Any:
+    return wrapped(np.stack([cells(part) for part in parts], axis=axis))
+
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    np.dot: dot,
+    np.vdot: lambda a, b: dot(cells(a).ravel(), cells(b).ravel()),
+    np.inner: lambda a, b: tensordot(a, b, (-1, -1)) if np.ndim(cells(a)) and np.ndim(cells(b)) else np.multiply(a, b),
+    np.outer: lambda a, b: np.multiply(symbolic(cells(a).reshape(-1, 1)), symbolic(cells(b).reshape(1, -1))),
+    np.tensordot: tensordot,
+    np.einsum: einsum,
+    np.where: where,
+    np.select: select,
+    np.piecewise: piecewise,
+    np.clip: _method("clip"),
+    np.linalg.norm: norm,
+    np.polyval: polyval,
+    np.interp: interp,
+    np.average: _average,
+    np.zeros_like: lambda a, *_, **__: symbolic(np.zeros(np.shape(a)).astype(object)),
+    np.empty_like: lambda a, *_, **__: symbolic(np.zeros(np.shape(a)).astype(object)),
+    np.ones_like: lambda a, *_, **__: symbolic(np.ones(np.shape(a)).astype(object)),
+    np.full_like: lambda a, value, *_, **__: symbolic(np.broadcast_to(cells(value), np.shape(a)).copy()),
+    np.sinc: lambda x: elementwise(lambda cell: by_name("sinc", cell), x),
+    np.stack: _stack,
+    np.concatenate: _joined(np.concatenate),
+    np.vstack: _joined(np.vstack),
+    np.hstack: _joined(np.hstack),
+    np.column_stack: _joined(np.column_stack),
+    **{
+        getattr(np, name): _method(name)
+        for name in ("sum", "mean", "prod", "max", "min", "var", "std", "ptp", "all", "any")
+    },
+    np.amax: _method("max"),
+    np.amin: _method("min"),
+}
+"""Functions that are said in other operations; all others that move cells about are NumPy's own."""
+HANDED_OVER: dict[Any, Callable[..., Any]] = {}
+"""More of them, for arrays with a symbol: `array_functions.py` enters its own."""
+MOVING = {
+    np.reshape, np.transpose, np.ravel, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip, np.roll, np.tile,
+    np.repeat, np.take, np.broadcast_to, np.atleast_1d, np.atleast_2d, np.copy, np.diag, np.diagonal, np.trace, np.diff,
+    np.cumsum, np.cumprod, np.cross, np.shape, np.ndim, np.size, np.split, np.array_split, np.append, np.flipud,
+    np.fliplr, np.rot90, np.triu, np.tril, np.kron, np.meshgrid, np.broadcast_arrays, np.delete, np.insert, np.pad,
+    np.trapezoid, np.block, np.rollaxis, np.linalg.trace, np.result_type, np.iscomplexobj, np.isrealobj, np.copyto,
+}  # fmt: skip
+"""Functions of NumPy that run on symbols as they are: they move cells, or compute with ufuncs."""
+
+
+def has_symbols(value: Any) -> bool:
+    """Is there a symbol in arrays, lists and dicts of them?"""
+    if isinstance(value, SymbolArray):
+        return any(isinstance(cell, Symbol) for cell in value.flat)
+    if isinstance(value, dict):
+        return any(has_symbols(part) for part in value.values())
+    return isinstance(value, Symbol) or (isinstance(value, list | tuple) and any(has_symbols(part) for part in value))
+
+
+def _plain(value: Any) -> Any:
+    """An array of numbers that was made for symbols as one of floats."""
+    if isinstance(value, SymbolArray):
+        return wrapped(value.view(np.ndarray))
+    return type(value)(_plain(part) for part in value) if isinstance(value, list | tuple) else value
+
+
+def by_function(function: Any, args: Any, kwargs: Any) -> Any:
+    """A function of NumPy on symbols."""
+    if function in FUNCTIONS:
+        return FUNCTIONS[function](*args, **kwargs)
+    if not has_symbols((args, kwargs)):
+        return function(*(_plain(arg) for arg in args), **{key: _plain(value) for key, value in kwargs.items()})
+    if function in HANDED_OVER:
+        return HANDED_OVER[function](*args, **kwargs)
+    if function in MOVING:
+        return _rewrapped(function._implementation(*args, **kwargs))
+    raise refusal(_called(function), REMEDIES.get(function.__name__, OTHERWISE))
+
+
+def _called(function: Any) -> str:
+    """A function of NumPy or SciPy by the name that users know."""
+    name = function.__name__
+    if isinstance(function, np.ufunc):
+        return f"np.{name}" if hasattr(np, name) else f"scipy.special.{name}" if name.isidentifier() else name
+    return f"{function.__module__}.{name}".replace("numpy", "np", 1)
+
+
+def _rewrapped(result: Any) -> Any:
+    if isinstance(result, list | tuple):
+        return type(result)(_rewrapped(part) for part in result)
+    return result.view(SymbolArray) if type(result) is np.ndarray and result.dtype == object else result

@@ -1,0 +1,84 @@
+"""Functions that settle: what is known on an interval holds beyond it, if points outside are clipped to it [T 9.13].
+
+>>> box, off = cut_off("exp(-x**2/2)", {"x": (-math.inf, math.inf)}, 1e-3, relative=False)
+>>> box, off < 1e-4
+(Box(x=-4.3125:4.3125), True)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..arithmetic import Interval
+from ..arithmetic.directed import above
+from ..domains.box import Box
+from ..errors import InputError
+from .base import Target
+from .expression import Expression
+
+SHARE = 0.1
+"""The share of a tolerance that may be spent on what lies beyond the interval."""
+FARTHEST, STEPS = 40, 6
+"""Ends are tried up to this power of two, and moved inwards by so many halvings."""
+SAMPLES = 1024
+
+
+def is_open(domain: object) -> bool:
+    """Is this the domain of one named variable with an infinite end?"""
+    if not isinstance(domain, Mapping) or len(domain) != 1:
+        return False
+    (ends,) = domain.values()
+    return isinstance(ends, tuple | list) and len(ends) == 2 and any(end in (math.inf, -math.inf) for end in ends)
+
+
+def strays(target: Target, low: float, high: float) -> float:
+    """A bound on `|f(x) - f(clip(x))|` for x in [low, high], clipped to the interval on which f is a target."""
+    first, last = float(target.domain.lo.ravel()[0]), float(target.domain.hi.ravel()[0])
+    worst = 0.0
+    for end, beyond in ((first, (low, first)), (last, (last, high))):
+        if beyond[0] < beyond[1]:
+            there, at = (target.enclose(Interval([[a]], [[b]])) for a, b in (beyond, (end, end)))
+            off = np.abs(above(np.maximum(there.hi - at.lo, at.hi - there.lo)))
+            known = np.all(there.defined) and np.all(at.defined) and np.isfinite(off).all()
+            worst = max(worst, float(off.max()) if known else math.inf)
+    return worst
+
+
+def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relative: bool) -> tuple[Box, float]:
+    """An interval beyond which a formula strays by a share of the tolerance at most, and by how much it does."""
+    ((name, (low, high)),) = domain.items()
+    if not isinstance(text, str) or eps is None:
+        raise InputError(
+            "a domain with an infinite end needs a formula and a tolerance",
+            got=f"{type(text).__name__}, eps={eps}",
+            remedy="Write the function as a formula and pass eps=, or give finite ends.",
+        )
+
+    def tried(size: float) -> tuple[Box, float]:
+        """The interval up to this size, and how far the formula strays as a share of what it may."""
+        ends = max(float(low), -size), min(float(high), size)
+        target = Expression(text, Box([ends[0]], [ends[1]], (name,)))
+        values = target.program.values(np.linspace(*ends, SAMPLES)[:, None])
+        scale = float(np.nanmax(np.abs(values))) if relative else 1.0
+        off = strays(target, float(low), float(high))
+        return target.domain, off / (SHARE * eps * scale) if scale > 0 else math.inf
+
+    finite = max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0)
+    sizes = [size for power in range(FARTHEST) if (size := 2.0**power) > finite]
+    enough = next((size for size in sizes if tried(size)[1] <= 1.0), None)
+    if enough is None:
+        raise InputError(
+            "a function must settle where its domain is not bounded, as intervals tell",
+            got=f"{text!r} for {name} from {low:g} to {high:g}, which strays beyond {sizes[-1]:.3g} too",
+            remedy="Give finite ends.",
+        )
+    inner = max(enough / 2, finite)
+    for _ in range(STEPS):
+        middle = (inner + enough) / 2
+        inner, enough = (inner, middle) if tried(middle)[1] <= 1.0 else (middle, enough)
+    box, _ = tried(enough)
+    return box, strays(Expression(text, box), float(low), float(high))
