@@ -44,7 +44,7 @@ from attnfun.network.storage import write_whole
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PACKAGE = ROOT / "src" / "attnfun"
-APART = ("__main__.py", "cli.py", "experiments", "look", "notebook.py", "zoo")
+APART = ("__main__.py", "cli.py", "experiments", "look", "zoo")
 """Rooms of the package that no number depends on, unless a script imports them."""
 LIBRARIES = ("attnfun", "numpy", "scipy", "numba", "torch", "scikit-learn", "python-flint")
 RECORD = re.compile(r"^Record: commit (\S+); sources (\S+); (.*); (load .*)\.$", re.MULTILINE)

@@ -37,8 +37,8 @@ from sklearn.svm import SVR
 from torch import nn
 
 import attnfun as af
-from attnfun.readers import read_graph
 from attnfun.resources.deadline import Deadline
+from attnfun.targets.readers import read_graph
 
 RESULTS = Path(__file__).parent / "results"
 EPS, LIMIT, POINTS = 1e-5, 60.0, 1000

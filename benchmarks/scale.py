@@ -20,7 +20,7 @@ import attnfun as af
 from attnfun.proofs.provers.boxes import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
 from attnfun.resources.executors import in_order
 from attnfun.runtime.kernels.banks import HeadMemory, Stream
-from attnfun.sharding import merged
+from attnfun.runtime.sharding import merged
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
 POINTS, SLEEP = 128, 0.02

@@ -14,7 +14,7 @@ from attnfun.given.enclosure import Run, enclose, entered
 from attnfun.given.forms import Symbols
 from attnfun.given.machine import Machine
 from attnfun.given.reading import read
-from attnfun.readers.graph import Builder
+from attnfun.targets.readers.graph import Builder
 from small_transformers import climbed
 
 torch = pytest.importorskip("torch")

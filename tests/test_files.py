@@ -20,8 +20,8 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import attnfun as af
-from attnfun import sharding
 from attnfun.arithmetic.formats import DTYPES
+from attnfun.runtime import sharding
 from test_cli import attnfun
 
 LINE = {"x": (-1, 1)}

@@ -15,7 +15,7 @@ from attnfun.given.forms import Symbols, constant, of_box, product  # noqa: E402
 from attnfun.given.functions import FUNCTIONS, line, slope_range  # noqa: E402
 from attnfun.given.machine import Machine  # noqa: E402
 from attnfun.given.softmax import softmax  # noqa: E402
-from attnfun.readers.graph import OPERATIONS, Builder  # noqa: E402
+from attnfun.targets.readers.graph import OPERATIONS, Builder  # noqa: E402
 from small_transformers import climbed, drawn, perturbed  # noqa: E402
 
 SETTINGS = {"leaky_relu": {"slope": 0.1}, "clip": {"low": -0.5, "high": 1.5}, "softplus": {"beta": 2.0}} | {

@@ -17,7 +17,6 @@ ORDER = [
     "_version",
     "errors",
     "arguments",
-    "notebook",
     "resources",
     "arithmetic",
     "judge",
@@ -26,22 +25,14 @@ ORDER = [
     "targets",
     "pieces",
     "network",
-    "readers",
     "runtime",
     "constructions",
     "proofs",
     "calculus",
-    "planner",
-    "sharding",
-    "algebra",
     "compiled",
     "compiler",
     "combine",
-    "partition_heads",
     "given",
-    "hidden_layer",
-    "initialise",
-    "regressor",
     "types",
     "incontext",
     "zoo",
@@ -60,9 +51,8 @@ def room(path: Path) -> str:
 
 
 DOWN = {
-    *(("algebra", "combine"), ("calculus", "combine")),  # operators and methods of a compiled network make others
-    *(("compiled", "look"), ("incontext", "look"), ("pieces", "look")),  # plot() and report()
-    ("pieces", "partition_heads"),  # Partition.head() and Partition.of()
+    ("calculus", "combine"),  # operators and methods of a compiled network make others
+    *(("compiled", "look"), ("incontext", "look"), ("given", "look")),  # plot() and report()
 }
 """Where a method calls what stands below: imported when it is called."""
 

@@ -32,10 +32,10 @@ from attnfun.proofs.overflow import refuse_overflow
 from attnfun.proofs.provers.boxes import bound_error
 from attnfun.proofs.rules.parts import errors_of
 from attnfun.proofs.search import network_rows
-from attnfun.readers import comparison, onnx_files, read_network, torch_modules, writer
 from attnfun.resources.deadline import Deadline
 from attnfun.runtime.backends.torch import to_torch
 from attnfun.targets import Expression, as_target, callables, evaluations
+from attnfun.targets.readers import comparison, onnx_files, read_network, torch_modules, writer
 from proving import bound_by
 from test_circuits import error_along_y, with_other_factors
 from test_overflow import ROUTES, routed

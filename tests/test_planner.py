@@ -12,8 +12,8 @@ import attnfun as af
 from attnfun import compiler
 from attnfun.constructions import REGISTRY, Plan, PlanRequest
 from attnfun.constructions.base import proof_work
+from attnfun.constructions.planner import FREE, Candidate, Queue
 from attnfun.domains.box import as_box
-from attnfun.planner import FREE, Candidate, Queue
 from attnfun.proofs import Certificate, certify
 from attnfun.resources.deadline import NEVER
 from attnfun.targets import as_target

@@ -24,8 +24,8 @@ import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.domains.box import as_box
 from attnfun.errors import InputError
-from attnfun.readers import read_network
-from attnfun.readers.graph import Builder
+from attnfun.targets.readers import read_network
+from attnfun.targets.readers.graph import Builder
 
 
 def test_values_of_fewer_axes_are_aligned_behind_the_batch():

@@ -14,8 +14,8 @@ from torch import nn
 
 import attnfun as af
 from attnfun.proofs.certify import SLACK
-from attnfun.readers.stages import Stages
 from attnfun.targets import PiecewiseLinear
+from attnfun.targets.readers.stages import Stages
 
 X = np.random.default_rng(0).uniform(-1, 1, (40, 3))
 BOX = [(-1, 1)] * 3

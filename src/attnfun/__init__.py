@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .domains import Box, Points, Region
     from .given import certify, compare, ranges
-    from .hidden_layer import rectifiers
-    from .initialise import init_
-    from .pieces.partition import partition
-    from .regressor import AttentionRegressor
+    from .given.hidden_layer import rectifiers
+    from .given.initialise import init_
+    from .given.partition import partition
+    from .incontext.regressor import AttentionRegressor
     from .targets import MaxAffine, Samples, TruncatedLinear
 
 __all__ = [
@@ -52,10 +52,10 @@ _HOMES = {
     "compiler": ("compile",),
     "domains": ("Box", "Points", "Region"),
     "given": ("certify", "compare", "ranges"),
-    "initialise": ("init_",),
-    "pieces.partition": ("partition",),
-    "hidden_layer": ("rectifiers",),
-    "regressor": ("AttentionRegressor",),
+    "given.initialise": ("init_",),
+    "given.partition": ("partition",),
+    "given.hidden_layer": ("rectifiers",),
+    "incontext.regressor": ("AttentionRegressor",),
     "targets": ("MaxAffine", "Samples", "TruncatedLinear"),
 }
 _MODULES = ("errors", "incontext", "types", "zoo")

@@ -17,22 +17,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ._version import __version__
-from .algebra import Algebra
 from .arguments import flag, one_of
+from .calculus.algebra import Algebra
 from .calculus.methods import Calculus
 from .constructions import REGISTRY
+from .constructions.planner import CHOSEN, Alternative
 from .domains import TwoInputs
 from .domains.box import OUTSIDE, Box, Outside
 from .errors import FileFormatError, InputError
 from .network import Network, storage
 from .network.fields import Fields, shown
-from .notebook import html_table
-from .planner import CHOSEN, Alternative
 from .proofs import Certificate
 from .proofs.rules.parts import RESTRICTED
 from .proofs.sizes import largest_numbers
 from .proofs.storage import pack, unpack
 from .resources.executors import in_order
+from .resources.notebook import html_table
 from .runtime.evaluation import Evaluation
 from .runtime.kernels import gradient
 from .targets import Status
@@ -239,7 +239,7 @@ class Compiled(Algebra, Calculus):
 
     def split(self, folder: str | os.PathLike[str], shards: int) -> None:
         """Write the network, its large banks in shards, for `af.types.Sharded`; no process holds them all."""
-        from .sharding import write
+        from .runtime.sharding import write
 
         write(self._evaluation(None), Path(folder), shards)
 

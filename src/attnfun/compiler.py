@@ -17,13 +17,12 @@ from .arithmetic.directed import above_real
 from .arithmetic.formats import FORMATS, dtype_name, round_to
 from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
+from .constructions.planner import FREE, Candidate, Queue
 from .domains.box import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, did_you_mean, shown
 from .network import Network
 from .network.network import on_each_token
-from .planner import FREE, Candidate, Queue
 from .proofs import Certificate, Claim, Effort, Progress, certify, judged
-from .readers import read_network
 from .resources.deadline import TIME_LIMIT, Deadline, until
 from .resources.memory import Memory
 from .resources.progress import with_progress
@@ -31,6 +30,7 @@ from .runtime.kernels import allowance_for
 from .targets import Cache, Sampling, Status, Target, as_target
 from .targets.defects import jumps, refuse_defects
 from .targets.evaluations import parts_of
+from .targets.readers import read_network
 from .targets.settling import cut_off, is_open
 
 BUDGET = 2**18

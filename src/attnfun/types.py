@@ -7,11 +7,11 @@
 """
 
 from .compiled import Compiled, Summary
-from .hidden_layer import RectifierNetwork
-from .initialise import Placement
-from .pieces.partition import Partition
+from .given.hidden_layer import RectifierNetwork
+from .given.initialise import Placement
+from .given.partition import Partition
 from .proofs import Certificate, Progress
-from .sharding import Sharded
+from .runtime.sharding import Sharded
 from .targets import Status
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Questions about compiled networks; the work is done in the modules beside this one, loaded when it is needed."""
+"""Questions about compiled networks; the work is done in the modules beside this one, and in `combine.py`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..arguments import real_number
 from ..resources.deadline import TIME_LIMIT, Deadline
+from .algebra import combining
+from .extrema import extremum
+from .functions import Subject
+from .integrals import integral
+from .roots import roots
 
 if TYPE_CHECKING:
     from ..compiled import Compiled
@@ -37,9 +42,6 @@ class Calculus:
         >>> 2 * (1 - np.cos(1)) in found.target, found.target.radius < 1e-11, found.network.status.value
         (True, True, 'proved')
         """
-        from .functions import Subject
-        from .integrals import integral
-
         return integral(Subject.of(self.certificate, output), _tolerance(tolerance), Deadline.of(time_limit))
 
     def max(
@@ -77,9 +79,6 @@ class Calculus:
         >>> root.lo**2 < 2 < root.hi**2, root.radius < 1e-14, root.status.value
         (True, True, 'proved')
         """
-        from .functions import Subject
-        from .roots import roots
-
         return roots(Subject.of(self.certificate, output), Deadline.of(time_limit))
 
     def diff(
@@ -100,9 +99,7 @@ class Calculus:
         >>> slope.name, slope.construction, slope.certificate.status.value
         ('cos(3*x)*3', 'derivative', 'proved')
         """
-        from ..combine import derivative
-
-        return derivative(self, variable, eps, Deadline.of(time_limit))
+        return combining().derivative(self, variable, eps, Deadline.of(time_limit))
 
     def antiderivative(self: Any, *, eps: float | None = None, time_limit: float | Deadline = TIME_LIMIT) -> Compiled:
         """The integral of the target from the lower end of its interval, compiled anew, in one variable.
@@ -114,15 +111,10 @@ class Calculus:
         >>> bool(abs(area(1.0) - 0.8414709848) < area.certificate.bound), area.name
         (True, 'integral of cos(x)')
         """
-        from ..combine import antiderivative
-
-        return antiderivative(self, eps, Deadline.of(time_limit))
+        return combining().antiderivative(self, eps, Deadline.of(time_limit))
 
 
 def _extremum(net: Any, kind: str, output: int | None, tolerance: float, time_limit: float | Deadline) -> Extremum:
-    from .extrema import extremum
-    from .functions import Subject
-
     subject = Subject.of(net.certificate, output)
     return extremum(subject, kind, _tolerance(tolerance), Deadline.of(time_limit))
 

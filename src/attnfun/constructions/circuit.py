@@ -31,9 +31,9 @@ from ..network.network import rounded
 from ..pieces.banks import MOST, Bank, LongSearch, bank_of, search_for
 from ..pieces.lines import QUICK, THOROUGH, Care, Search
 from ..pieces.slopes import paper_tokens, sampled_slopes, steepest
-from ..readers import NetworkFunction
 from ..resources.deadline import Deadline
 from ..targets import Target
+from ..targets.readers import NetworkFunction
 from .base import Construction, Forecast, Plan, PlanRequest, proof_work
 from .heads import DEAD
 from .sharpness import RECTIFIER

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import SMALLEST, ULP, above, add_up, below, dot_up, rounded_up
-from ..readers.graph import OPERATIONS, Graph, Node
+from ..targets.readers.graph import OPERATIONS, Graph, Node
 from .enclosure import EnclosedValue, Run, entered, seen_value, value_of
 from .forms import SPARE, Floats, Form, Symbols, made
 from .machine import Machine

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..arithmetic.directed import ULP, add_up, multiply, rounded_up
-from ..readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
+from ..targets.readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
 from . import forms
 from .enclosure import (
     EnclosedValue,

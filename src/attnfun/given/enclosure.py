@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval
 from ..arithmetic.directed import ULP, above, below, dot_up, rounded_up
-from ..readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
+from ..targets.readers.graph import ELEMENTWISE, OPERATIONS, Graph, Node
 from . import forms
 from .forms import Floats, Form, Symbols, constant, promoted, scaled, with_axes
 from .functions import FUNCTIONS, IntervalFunction, line, with_data

@@ -12,8 +12,8 @@ from ..arithmetic import Interval, join
 from ..arithmetic.directed import SMALLEST, ULP, add_down, rounded_up
 from ..arithmetic.jets import variables
 from ..domains.box import Box
-from ..readers.graph import Graph
 from ..targets import Target
+from ..targets.readers.graph import Graph
 from .backward import chain_of, enclose_chain
 from .differences import closer, enclose_difference
 from .enclosure import MOST_SYMBOLS, Run, enclose, entered, joined

@@ -14,8 +14,8 @@ from ..domains.box import Box
 from ..errors import InputError, shown
 from ..network import Affine, Attention, Network
 from ..network.layers import FactoredAttention
-from ..readers import read_graph
-from ..readers.graph import Builder, Graph
+from ..targets.readers import read_graph
+from ..targets.readers.graph import Builder, Graph
 from .machine import ARITHMETICS
 
 EXACT = "exact"

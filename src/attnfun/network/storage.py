@@ -18,8 +18,11 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from .._version import __version__
 from ..arguments import path as given_path
 from ..arithmetic.formats import DTYPES, held_in, round_to
+from ..domains import restore_domain
+from ..domains.box import Box
 from ..errors import FileFormatError, InputError
 from .fields import Fields
 from .layers import LAYERS, Layer
@@ -40,8 +43,6 @@ Tensors = dict[str, npt.NDArray[Any]]
 def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str, Any]) -> None:
     """Write tensors and a description to a safetensors file."""
     from safetensors.numpy import save
-
-    from .._version import __version__
 
     kept, shapes = without_zeros(tensors)
     header = {"format": FORMAT, "attnfun": __version__, **description} | ({"sparse": shapes} if shapes else {})
@@ -210,3 +211,23 @@ def _weights(array: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[np.f
     if array.dtype != held_in(dtype) or not np.array_equal(round_to(weights, dtype), weights):
         raise FileFormatError(f"the weights {name} must be finite numbers of {dtype}", got=str(array.dtype))
     return weights
+
+
+def ends_of(network: Network, given: Fields) -> tuple[Box, tuple[int, ...]]:
+    """The domain of a network and the shape of its values, which it must fit."""
+    domain = _domain(given.inner("domain"))
+    output_shape = tuple(given.each("output_shape", lambda sizes, name: sizes.whole(name, 1)))
+    if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape) or len(output_shape) > 2:
+        raise FileFormatError("a file must describe a network that fits its domain", got=repr(network))
+    return domain, output_shape
+
+
+def _domain(given: Fields) -> Box:
+    """The domain; names are a list of texts."""
+    box = given.inner("box") if "box" in given else given
+    if "inputs" not in given:
+        box.optional("names", lambda names, name: names.each(name, Fields.text))
+    try:
+        return restore_domain(given.data)
+    except (TypeError, ValueError, KeyError, OverflowError) as reason:
+        raise FileFormatError("the field domain must describe a domain", got=str(reason)) from None

@@ -10,8 +10,8 @@ from ..arguments import one_of
 from ..arithmetic.directed import about_at_most, restated, sum_error
 from ..errors import InputError, ProofFailed, TimeLimitReached
 from ..judge import Limits, NotCovered, Unreadable, Verdict, claim_of, judge
-from ..notebook import html_table
 from ..resources.deadline import TIME_LIMIT, Deadline
+from ..resources.notebook import html_table
 from ..targets import Status
 from .claim import Claim
 from .proof import ALIKE, PARTS, Proof

@@ -9,10 +9,10 @@ from ..domains.box import Box
 from ..errors import InputError
 from ..network import Network
 from ..network.network import on_each_token
-from ..readers import read_network
 from ..targets import Target
 from ..targets import restore as restore_target
 from ..targets.combined import combined
+from ..targets.readers import read_network
 from .naming import combined_name
 
 if TYPE_CHECKING:

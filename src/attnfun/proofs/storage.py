@@ -15,16 +15,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..domains import restore_domain
 from ..domains.box import Box
 from ..errors import FileFormatError
 from ..network import Network, storage
 from ..network.fields import Fields, shown
-from ..network.storage import Tensors
-from ..readers import NetworkFunction, says_how_it_runs
+from ..network.storage import Tensors, ends_of
 from ..targets import Antiderivative, CellValues, Status, restore
 from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
+from ..targets.readers import NetworkFunction, says_how_it_runs
 from ..targets.samples import HELD_OUT, described, says_what_was_measured
 from .certificate import Certificate
 from .certify import assumptions_of
@@ -160,26 +159,6 @@ def _rows(tensors: Tensors, name: str, width: int) -> npt.NDArray[np.float64]:
     if array.dtype != np.float64 or array.ndim != 2 or array.shape[1] != width or not np.isfinite(array).all():
         raise FileFormatError(f"{name} must be finite float64 numbers of shape (S, {width})", got=str(array.shape))
     return array
-
-
-def ends_of(network: Network, given: Fields) -> tuple[Box, tuple[int, ...]]:
-    """The domain of a network and the shape of its values, which it must fit."""
-    domain = _domain(given.inner("domain"))
-    output_shape = tuple(given.each("output_shape", lambda sizes, name: sizes.whole(name, 1)))
-    if prod(network.shape_in) != domain.size or prod(network.shape_out) != prod(output_shape) or len(output_shape) > 2:
-        raise FileFormatError("a file must describe a network that fits its domain", got=repr(network))
-    return domain, output_shape
-
-
-def _domain(given: Fields) -> Box:
-    """The domain; names are a list of texts."""
-    box = given.inner("box") if "box" in given else given
-    if "inputs" not in given:
-        box.optional("names", lambda names, name: names.each(name, Fields.text))
-    try:
-        return restore_domain(given.data)
-    except (TypeError, ValueError, KeyError, OverflowError) as reason:
-        raise FileFormatError("the field domain must describe a domain", got=str(reason)) from None
 
 
 STATED = 'the file says that the judge agreed, which is not believed; recheck(engine="arb") judges it'

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from ...pieces.partition import Partition
+    from ...given.partition import Partition
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """What a head looks at: its weights at any input and, where scores are affine, the cells on which its keys lead.
 
 The first attention layer asks with queries that are affine in the input, so the scores of its memory tokens are, too:
-`s_j(x) = a_j·x + b_j`. So they are on a line or plane through a point, and its cells are those of `pieces.partition`.
+`s_j(x) = a_j·x + b_j`. So they are on a line or plane through a point, and its cells are those of `given.partition`.
 Whether scores are affine is looked up at points of the slice, not in the way the network was made.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...domains.box import Box
+from ...given.partition import Partition
 from ...network import Attention, Network
 from ...network.layers import tokens_read
 from ...network.reference import apply, softmax
-from ...pieces.partition import Partition
 from .slices import Window
 
 Floats = npt.NDArray[np.float64]

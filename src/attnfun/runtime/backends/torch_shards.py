@@ -25,8 +25,8 @@ except ImportError:
     raise MissingExtra("torch", "torch") from None
 
 if TYPE_CHECKING:
-    from ...sharding import ShardFile
     from ..evaluation import Evaluation
+    from ..sharding import ShardFile
 
 BLOCK = 2**24
 """Scores that a process computes at a time."""

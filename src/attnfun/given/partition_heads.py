@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import real_array, real_number, whole_number
-from .arithmetic.formats import dtype_name
-from .compiled import CELLS, Compiled
-from .domains import Box, Interiors, as_box
-from .domains.box import WIDEST
-from .errors import InputError, ToleranceNotMet
-from .network import Affine, Attention, Network
-from .network.network import rounded
-from .network.reference import apply
-from .pieces.partition import Partition
-from .proofs import Certificate, Claim, Effort, certify
-from .resources.deadline import Deadline
-from .targets import CellValues
+from ..arguments import real_array, real_number, whole_number
+from ..arithmetic.formats import dtype_name
+from ..compiled import CELLS, Compiled
+from ..domains import Box, Interiors, as_box
+from ..domains.box import WIDEST
+from ..errors import InputError, ToleranceNotMet
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..network.reference import apply
+from ..proofs import Certificate, Claim, Effort, certify
+from ..resources.deadline import Deadline
+from ..targets import CellValues
+from .partition import Partition
 
 Floats = npt.NDArray[np.float64]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import on_one_line
-from ..domains.box import Box
-from ..errors import InputError
+from ...arguments import on_one_line
+from ...domains.box import Box
+from ...errors import InputError
 from .graph import Floats
 from .kernels import gaussian_process, kernel_ridge, support_vectors
 from .writer import Reading, Value, Writer, unsupported

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import on_one_line
-from ..domains.box import Box
-from ..errors import FileFormatError, InputError, MissingExtra
+from ...arguments import on_one_line
+from ...domains.box import Box
+from ...errors import FileFormatError, InputError, MissingExtra
 from .graph import Floats, Shape
 from .writer import Argument, Reading, Value, Writer, shapes_of_one, unsupported
 

@@ -19,29 +19,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import real_number, whole_number
-from .arithmetic import Interval
-from .arithmetic.directed import rounded_up, sum_up
-from .arithmetic.formats import FORMATS, dtype_name, round_to
-from .arithmetic.rounding import linear_error, storage_error
-from .constructions.two_layer import MOST_UNITS
-from .domains.box import Box, as_box
-from .errors import InputError, ProofFailed, SoundnessError, TimeLimitReached, ToleranceNotMet
-from .given import NetworkCertificate
-from .network import Affine, Network
-from .network.storage import write_whole
-from .pieces.ridges import Rectifiers, fitted
-from .proofs.claim import EDGE_ASSUMPTION
-from .proofs.overflow import refuse_overflow
-from .proofs.proof import Proof
-from .proofs.provers.planes import cut
-from .proofs.rules.planes import over_cover
-from .proofs.rules.rectifiers import NAME, RectifiersDistance
-from .readers import read_network
-from .resources.deadline import NEVER, TIME_LIMIT, Deadline, until
-from .targets import PiecewiseLinear, Status, Target, as_target
-from .targets.defects import refuse_defects
-from .targets.piecewise import Family
+from ..arguments import real_number, whole_number
+from ..arithmetic import Interval
+from ..arithmetic.directed import rounded_up, sum_up
+from ..arithmetic.formats import FORMATS, dtype_name, round_to
+from ..arithmetic.rounding import linear_error, storage_error
+from ..constructions.two_layer import MOST_UNITS
+from ..domains.box import Box, as_box
+from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached, ToleranceNotMet
+from ..network import Affine, Network
+from ..network.storage import write_whole
+from ..pieces.ridges import Rectifiers, fitted
+from ..proofs.claim import EDGE_ASSUMPTION
+from ..proofs.overflow import refuse_overflow
+from ..proofs.proof import Proof
+from ..proofs.provers.planes import cut
+from ..proofs.rules.planes import over_cover
+from ..proofs.rules.rectifiers import NAME, RectifiersDistance
+from ..resources.deadline import NEVER, TIME_LIMIT, Deadline, until
+from ..targets import PiecewiseLinear, Status, Target, as_target
+from ..targets.defects import refuse_defects
+from ..targets.piecewise import Family
+from ..targets.readers import read_network
+from .certificate import NetworkCertificate
 
 Floats = npt.NDArray[np.float64]
 
@@ -98,13 +98,13 @@ class RectifierNetwork(Family):
 
     def to_torch(self) -> Any:
         """`torch.nn.Sequential` of Linear, ReLU, Linear in its own dtype; single numbers are (batch, 1)."""
-        from .runtime.backends.perceptron import to_torch
+        from ..runtime.backends.perceptron import to_torch
 
         return to_torch(self._weights, self.domain.shape, self.output_shape, self.dtype)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX model, "points" (batch, ...) to "values" (batch, ...), with the certificate in its metadata."""
-        from .runtime.backends.perceptron import to_onnx
+        from ..runtime.backends.perceptron import to_onnx
 
         known = {"function": self.name, "certificate": json.dumps(self.certificate.as_dict())}
         model = to_onnx(self._weights, self.domain.shape, self.output_shape, self.dtype, known)

@@ -90,7 +90,7 @@ class Partition:
         >>> len(cells) == net.network.tokens, cells.values.min().round(), cells.values.max().round()
         (True, np.float64(0.0), np.float64(1.0))
         """
-        from ..partition_heads import partition_of
+        from .partition_heads import partition_of
 
         return partition_of(head, domain, keys, values, number, before)
 
@@ -109,7 +109,7 @@ class Partition:
         In the sup norm it is within `eps` of the value of the cell wherever that cell's score is ahead of all others by
         `gap`; in L_p, `norm=p`, its distance from the values of the cells over the whole domain is at most `eps`.
         """
-        from ..partition_heads import head_of
+        from .partition_heads import head_of
 
         return head_of(self, values, eps, gap, norm, dtype, time_limit)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..arguments import one_of
-from ..domains.box import Box
-from ..errors import InputError
-from ..targets.base import Target
-from ..targets.piecewise import PiecewiseLinear
+from ...arguments import one_of
+from ...domains.box import Box
+from ...errors import InputError
+from ..base import Target
+from ..piecewise import PiecewiseLinear
 from . import comparison
 from .graph import Graph, Node
 from .network_function import NetworkFunction

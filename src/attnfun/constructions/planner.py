@@ -20,13 +20,13 @@ from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from .constructions import Construction, Plan, PlanRequest
-from .errors import ProofFailed, ToleranceNotMet
-from .resources.deadline import Deadline
-from .targets import Target
+from ..errors import ProofFailed, ToleranceNotMet
+from ..resources.deadline import Deadline
+from ..targets import Target
+from .base import Construction, Plan, PlanRequest
 
 if TYPE_CHECKING:
-    from .compiled import Compiled
+    from ..compiled import Compiled
 
 SHARE = 0.7
 """The part of the time left that a proof gets while another construction waits."""

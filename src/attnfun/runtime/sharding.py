@@ -30,19 +30,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import made_folder, whole_number
-from .arithmetic.formats import held_in, round_to
-from .domains.box import OUTSIDE, Outside
-from .errors import FileFormatError, InputError
-from .network import Attention, Network, storage
-from .network.fields import Fields
-from .proofs.storage import ends_of
-from .resources.executors import in_order, resident
-from .runtime.backends import numpy as plain
-from .runtime.evaluation import Evaluation
-from .runtime.kernels.banks import BankAverages, HeadMemory, Stream
-from .runtime.kernels.evaluators import attended
-from .runtime.kernels.query_groups import PreparedLayer, QueryGroup
+from ..arguments import made_folder, whole_number
+from ..arithmetic.formats import held_in, round_to
+from ..domains.box import OUTSIDE, Outside
+from ..errors import FileFormatError, InputError
+from ..network import Attention, Network, storage
+from ..network.fields import Fields
+from ..network.storage import ends_of
+from ..resources.executors import in_order, resident
+from .backends import numpy as plain
+from .evaluation import Evaluation
+from .kernels.banks import BankAverages, HeadMemory, Stream
+from .kernels.evaluators import attended
+from .kernels.query_groups import PreparedLayer, QueryGroup
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -166,7 +166,7 @@ class Sharded:
 
         All processes call it on the same points and get all values. `torch.distributed` must be initialised.
         """
-        from .runtime.backends.torch_shards import module
+        from .backends.torch_shards import module
 
         return module(partial(ShardFile.read, self.folder), self.frame, self.evaluation, device, group)
 

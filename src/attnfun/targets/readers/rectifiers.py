@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..targets.piecewise import Stage
+from ..piecewise import Stage
 from .graph import OPERATIONS, Floats, Graph, Node, Shape
 from .stages import Stages
 from .writer import are_powers_of_two

@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import InputError
-from .formula.functions import FUNCTIONS
-from .resources.deadline import TIME_LIMIT, Deadline
+from ..errors import InputError
+from ..formula.functions import FUNCTIONS
+from ..resources.deadline import TIME_LIMIT, Deadline
 
 if TYPE_CHECKING:
-    from .compiled import Compiled
+    from ..compiled import Compiled
+
+
+def combining():
+    """The module that makes networks of networks, which needs all the others: loaded when a method is called."""
+    from .. import combine
+
+    return combine
 
 
 class Algebra:
@@ -31,76 +38,52 @@ class Algebra:
 
     def after(self: Any, inner: Compiled) -> Compiled:
         """The composition, this network of `inner`; also written `self(inner)`."""
-        from .combine import composed
-
-        return composed(self, inner)
+        return combining().composed(self, inner)
 
     def restrict(self: Any, domain: object) -> Compiled:
         """The same network on a part of its box, `{"x": (0, 0.5)}`; its certificate holds there too.
 
         `tighten` then looks for a smaller bound.
         """
-        from .combine import restricted
-
-        return restricted(self, domain)
+        return combining().restricted(self, domain)
 
     def tighten(self: Any, time_limit: float | Deadline = TIME_LIMIT) -> Compiled:
         """Bound the error of the network as a whole, by boxes if need be, and keep the smaller bound."""
-        from .combine import tightened
-
-        return tightened(self, time_limit)
+        return combining().tightened(self, time_limit)
 
     def __add__(self: Any, other: Any) -> Compiled:
-        from .combine import total
-
-        return total(self, other)
+        return combining().total(self, other)
 
     __radd__ = __add__
 
     def __sub__(self: Any, other: Any) -> Compiled:
-        from .combine import total
-
-        return total(self, other, sign=-1.0)
+        return combining().total(self, other, sign=-1.0)
 
     def __rsub__(self: Any, other: Any) -> Compiled:
         return -self + other
 
     def __neg__(self: Any) -> Compiled:
-        from .combine import product
-
-        return product(self, -1.0)
+        return combining().product(self, -1.0)
 
     def __mul__(self: Any, other: Any) -> Compiled:
-        from .combine import product
-
-        return product(self, other)
+        return combining().product(self, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self: Any, other: Any) -> Compiled:
-        from .combine import quotient
-
-        return quotient(self, other)
+        return combining().quotient(self, other)
 
     def __rtruediv__(self: Any, other: Any) -> Compiled:
-        from .combine import quotient
-
-        return quotient(other, self)
+        return combining().quotient(other, self)
 
     def __pow__(self: Any, exponent: Any) -> Compiled:
-        from .combine import power
-
-        return power(self, exponent)
+        return combining().power(self, exponent)
 
     def __rpow__(self: Any, base: Any) -> Compiled:
-        from .combine import power
-
-        return power(base, self)
+        return combining().power(base, self)
 
     def __abs__(self: Any) -> Compiled:
-        from .combine import function
-
-        return function("abs", self)
+        return combining().function("abs", self)
 
     def __pos__(self: Any) -> Compiled:
         return self
@@ -117,22 +100,17 @@ class Algebra:
 
     def maximum(self: Any, other: Any) -> Compiled:
         """The larger of two values, of networks or numbers; also written `np.maximum(net, other)`."""
-        from .combine import function
-
-        return function("max", self, other)
+        return combining().function("max", self, other)
 
     def minimum(self: Any, other: Any) -> Compiled:
         """The smaller of two values, of networks or numbers; also written `np.minimum(net, other)`."""
-        from .combine import function
-
-        return function("min", self, other)
+        return combining().function("min", self, other)
 
 
 def on_networks(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
     """One of NumPy's functions of networks and numbers; NotImplemented where formulas do not know it."""
-    from .combine import function, power, product, quotient, total
-
-    known = {np.add: total, np.multiply: product, np.divide: quotient, np.power: power}
+    combine = combining()
+    known = {np.add: combine.total, np.multiply: combine.product, np.divide: combine.quotient, np.power: combine.power}
     if ufunc is np.subtract:
         first, second = operands
         return first - second if isinstance(first, Algebra) else -second + first
@@ -145,4 +123,4 @@ def on_networks(ufunc: np.ufunc, operands: tuple[Any, ...]) -> Any:
     if ufunc in known:
         return known[ufunc](*operands)
     names = [each.name for each in FUNCTIONS.values() if each.values is ufunc]
-    return function(names[0], *operands) if names else NotImplemented
+    return combine.function(names[0], *operands) if names else NotImplemented

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from ..arguments import real_array
-from ..errors import InputError
+from ...arguments import real_array
+from ...errors import InputError
 
 Floats = npt.NDArray[np.float64]
 Shape = tuple[int, ...]

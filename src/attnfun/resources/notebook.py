@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from .errors import digits
+from ..errors import digits
 
 
 def html_table(caption: str, rows: Iterable[tuple[str, object]]) -> str:

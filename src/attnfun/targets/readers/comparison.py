@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arithmetic.directed import LIBRARY_ULPS
-from ..domains.box import Box
-from ..errors import InputError
-from ..formula.agreement import rows_of
+from ...arithmetic.directed import LIBRARY_ULPS
+from ...domains.box import Box
+from ...errors import InputError
+from ...formula.agreement import rows_of
 from .graph import ELEMENTWISE, OPERATIONS, Floats, Graph, Node
 from .writer import Reading
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import on_one_line
-from ..domains.box import Box
-from ..errors import InputError
+from ...arguments import on_one_line
+from ...domains.box import Box
+from ...errors import InputError
 from .graph import Floats
 from .writer import Argument, Reading, Value, Writer, shapes_of_one, unsupported
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import on_one_line
-from ..domains.box import Box
-from ..errors import InputError
+from ...arguments import on_one_line
+from ...domains.box import Box
+from ...errors import InputError
 from .graph import Builder, Floats, Graph, Shape
 
 

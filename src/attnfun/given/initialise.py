@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from .arithmetic.formats import FLASH_BLOCK
-from .compiled import Compiled
-from .compiler import compile
-from .errors import InputError, ToleranceNotMet
-from .network import Network
-from .network.folding import folded
-from .proofs import Certificate, Claim, Effort, certify
-from .proofs.overflow import refuse_overflow
-from .proofs.scaling import Hosted, roundings_in
-from .resources.deadline import TIME_LIMIT, Deadline
-from .runtime.backends.seats import Places, Seat, dtype_of, need, usable
-from .targets import Status
+from ..arithmetic.formats import FLASH_BLOCK
+from ..compiled import Compiled
+from ..compiler import compile
+from ..errors import InputError, ToleranceNotMet
+from ..network import Network
+from ..network.folding import folded
+from ..proofs import Certificate, Claim, Effort, certify
+from ..proofs.overflow import refuse_overflow
+from ..proofs.scaling import Hosted, roundings_in
+from ..resources.deadline import TIME_LIMIT, Deadline
+from ..runtime.backends.seats import Places, Seat, dtype_of, need, usable
+from ..targets import Status
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

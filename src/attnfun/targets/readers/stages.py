@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import InputError
-from ..targets.piecewise import Stage
+from ...errors import InputError
+from ..piecewise import Stage
 from .graph import Floats
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
+from ...errors import InputError
 from .graph import Floats
 from .writer import Argument, Value, Writer, unsupported
 

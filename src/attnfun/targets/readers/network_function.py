@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arithmetic import Interval
-from ..domains.box import Box
-from ..formula.circuits import Circuit
-from ..targets.base import Status, Target, refuse_nonfinite
-from ..targets.expression import LIBRARY_ASSUMPTION
+from ...arithmetic import Interval
+from ...domains.box import Box
+from ...formula.circuits import Circuit
+from ..base import Status, Target, refuse_nonfinite
+from ..expression import LIBRARY_ASSUMPTION
 from .circuits import circuit_of, enclosed
 from .graph import Floats, Graph
 

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic import Interval, as_interval, join
-from ..domains.box import Box
-from ..formula.atoms import Atoms, NoCircuit
-from ..formula.circuits import ONE, ZERO, Circuit, Linear
-from ..formula.composites import Composite
-from ..formula.lowering import pruned
-from ..formula.products import EXP, LOG, SQUARE, Products
+from ...arithmetic import Interval, as_interval, join
+from ...domains.box import Box
+from ...formula.atoms import Atoms, NoCircuit
+from ...formula.circuits import ONE, ZERO, Circuit, Linear
+from ...formula.composites import Composite
+from ...formula.lowering import pruned
+from ...formula.products import EXP, LOG, SQUARE, Products
 from .graph import OPERATIONS, Floats, Graph, Node
 
 Forms = npt.NDArray[np.object_]

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .arguments import whole_number
-from .compiled import Compiled
-from .compiler import compile
-from .constructions.regression import FOLDS
-from .errors import InputError, MissingExtra
-from .targets import Samples
-from .targets.samples import SamplesTarget, Study
+from ..arguments import whole_number
+from ..compiled import Compiled
+from ..compiler import compile
+from ..constructions.regression import FOLDS
+from ..errors import InputError, MissingExtra
+from ..targets import Samples
+from ..targets.samples import SamplesTarget, Study
 
 try:
     from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
