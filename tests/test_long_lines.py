@@ -163,3 +163,10 @@ def test_tokens_have_places_of_their_own_around_a_jump_far_from_zero(place):
     pieces = resolution(step, place - 0.7, place + 0.7, 1e-6, MANY)
     ties = Lattice.of(pieces, TOKENS_A_PIECE * pieces.share).ties
     assert (np.diff(ties) > 0).all()
+
+
+def test_a_piece_at_a_jump_that_holds_too_few_floats_is_not_cut_again():
+    def step(x):
+        return np.where(x > 0.37, 1.0, 0.0)[:, None]
+
+    assert chained(step, resolution(step, -1.0, 1.0, 0.01, 4096), 0.01, most=700).error < 0.6

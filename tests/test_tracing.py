@@ -67,6 +67,19 @@ def without_negatives(p):
     return out
 
 
+def scaled_where_positive(p):
+    """In-place operators on selections; a selection is a copy, and two names of it are one."""
+    q = p.copy()
+    q[q > 0.5] *= 2
+    positive = q > 0
+    chosen = q[positive]
+    same = chosen
+    chosen += 1
+    q[...] = 0
+    q[positive] = same
+    return q[..., 0]
+
+
 SPLINE = PPoly(np.array([[0.5, 0.25], [1.0, 2.0]]), np.array([0.0, 0.5, 1.0]))
 
 
@@ -74,6 +87,8 @@ def square(p):
     return np.stack([p[..., :2], p[..., [2, 0]]], axis=-2)
 
 
+DOUBLED = "where(where(x0 > 0.5, x0*2, x0) > 0, where(x0 > 0.5, x0*2, x0) + 1, 0)"
+BRANCHED = f"where(x0 > 0.5, x0*{math.sin(2.0):.60f}, 2)"
 TWINS = [
     (lambda p: p @ w, SUM),
     (lambda p: np.dot(p, w), SUM),
@@ -110,6 +125,15 @@ TWINS = [
     (lambda p: (p[..., :2, None] * p[..., None, :2]).sum((-1, -2)), "x0*x0 + x0*x1 + x1*x0 + x1*x1"),
     (in_place, "(x0*2 + 1) + (x1*2 + 1) + (x2*2 + 1)"),
     (filled, "x0 + x1"),
+    (scaled_where_positive, DOUBLED),
+    (lambda p: np.max([p[..., 0], p[..., 1]], axis=0), "max(x0, x1)"),
+    (lambda p: np.minimum.reduce([p[..., 0], p[..., 1], p[..., 2]]), "min(x0, x1, x2)"),
+    (lambda p: np.maximum((p[..., 0], p[..., 1]), 0.25).T, "[max(x0, 0.25), max(x1, 0.25)]"),
+    (lambda p: np.linalg.norm([p[..., 0], p[..., 1]], axis=0), "sqrt(x0**2 + x1**2)"),
+    (lambda p: np.average([p[..., 0], p[..., 1]], axis=0, weights=[1, 3]), "(x0*1 + x1*3)/4"),
+    (lambda p: np.average(p, axis=-1, weights=[1, 2, 1]), "(x0*1 + x1*2 + x2*1)/4"),
+    (lambda p: np.logaddexp2(p[..., 0], p[..., 1]), "x0 + softplus((x1 - x0)*log(2))/log(2)"),
+    (lambda p: np.vectorize(lambda a, b: a * math.sin(b) if a > 0.5 else b)(p[..., 0], 2.0), BRANCHED),
     (lambda p: np.cumsum(p, axis=-1), "[x0, x0 + x1, x0 + x1 + x2]"),
     (lambda p: np.sinc(p[..., 0]), "sinc(pi*x0)"),
     (lambda p: p.reshape(-1, 3)[:, ::-1].T[0], "x2"),

@@ -50,6 +50,7 @@ MEANINGS = {
     "arccosh": "log(a + sqrt(a**2 - 1))",
     "arctanh": "(log1p(a) - log1p(-a))/2",
     "logaddexp": "a + softplus(b - a)",
+    "logaddexp2": "a + softplus((b - a)*log(2))/log(2)",
     "heaviside": "where(a < 0, 0, where(a > 0, 1, b))",
     "log_expit": "-softplus(-a)",
     "erfc": "1 - erf(a)",
@@ -412,7 +413,7 @@ class SymbolArray(np.ndarray):
         return self.copy()
 
     def __getitem__(self, key: Any) -> Any:
-        return Chosen(self, _mask(key, self)) if _is_condition(key) else super().__getitem__(key)
+        return Chosen(self.copy(), _mask(key, self).copy()) if _is_condition(key) else super().__getitem__(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if _is_condition(key):
@@ -439,9 +440,14 @@ class Chosen(np.lib.mixins.NDArrayOperatorsMixin):
         self.array, self.mask = array, mask
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or kwargs:
+        (out,) = kwargs.pop("out", (None,))
+        if method != "__call__" or kwargs or (out is not None and out is not self):
             raise refusal(f"{_called(ufunc)}.{method} of a selection by a condition", "use np.where")
-        return Chosen(ufunc(*(_chosen(each, self.mask) for each in inputs)), self.mask)
+        result = ufunc(*(_chosen(each, self.mask) for each in inputs))
+        if out is None:
+            return Chosen(result, self.mask)
+        self.array = result
+        return self
 
     def __array_function__(self, function: Any, types_: Any, args: Any, kwargs: Any) -> Any:
         raise refusal(f"{_called(function)} of a selection by a condition", "use np.where")
@@ -772,9 +778,13 @@ def _interp(x: Symbol, t: npt.NDArray[np.float64], f: npt.NDArray[np.float64]) -
 def _average(a: Any, axis: Any = None, weights: Any = None, **more: Any) -> Any:
     if more:
         raise refusal(f"np.average with {', '.join(more)}=", "leave it out")
+    table = symbolic(cells(a))
     if weights is None:
-        return symbolic(cells(a)).mean(axis)
-    return (np.multiply(a, weights)).sum(axis) / np.broadcast_to(weights, np.shape(a)).sum(axis)
+        return table.mean(axis)
+    shares = cells(weights)
+    if shares.ndim < table.ndim and isinstance(axis, int):  # one weight for each place along the axis
+        shares = np.moveaxis(np.broadcast_to(shares, (*np.delete(table.shape, axis), len(shares))), -1, axis)
+    return (table * shares).sum(axis) / wrapped(shares).sum(axis)
 
 
 def _method(name: str) -> Callable[..., Any]:

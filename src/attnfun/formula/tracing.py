@@ -2,7 +2,7 @@
 
 The function is run on an array of symbols (`symbols.py`), which writes down what is done with them. What does not know
 symbols is exchanged first, in a copy of the function and of the functions that it calls: Python's math module, arrays
-made by NumPy, max() and min(), splines and functions of SciPy. A branch on a value ends the attempt, except in
+made by NumPy, np.vectorize, functions of lists, max() and min(), splines and functions of SciPy. A branch on a value ends the attempt, except in
 functions of single numbers, which are run for every way through them.
 
 >>> program = traced(lambda p: np.exp(p[..., 0]) * p[..., 1] + 1, (2,), "f")
@@ -117,7 +117,22 @@ def _from_iterator(values: Any, dtype: Any = float, count: int = -1, **more: Any
     return _array(list(values)[: None if count < 0 else count], dtype, **more)
 
 
+def _vectorized(function: Callable[..., Any], *args: Any, **settings: Any) -> Callable[..., Any]:
+    """np.vectorize of a function that knows symbols: of one number after the other, for every way through it."""
+    own = np.vectorize(function, *args, **settings)
+    if own.signature is not None or own.excluded:
+        return own
+
+    def call(*values: Any, **named: Any) -> Any:
+        if named or not has_symbols(values):
+            return own(*values, **named)
+        return elementwise(branching(function), *values)
+
+    return call
+
+
 ARRAYS: dict[str, Callable[..., Any]] = {
+    "vectorize": _vectorized,
     "array": _array,
     "asarray": _as_array,
     "asanyarray": _as_array,
@@ -128,7 +143,41 @@ ARRAYS: dict[str, Callable[..., Any]] = {
     "ones": _filled(np.ones),
     "full": lambda shape, value, *_, **__: symbolic(np.broadcast_to(cells(value), shape).copy()),
 }
-"""Functions of NumPy that make arrays."""
+"""What NumPy makes arrays of, and np.vectorize."""
+LISTS_TAKEN: dict[str, Any] = {
+    name: getattr(np, name)
+    for name in (
+        *("sum", "mean", "prod", "max", "min", "amax", "amin", "var", "std", "ptp", "average", "clip", "dot", "inner"),
+        *("outer", "cross", "cumsum", "cumprod", "diff", "sort", "median"),
+    )
+}
+LISTS_TAKEN["norm"] = np.linalg.norm
+"""Functions of NumPy that take lists for arrays, by name: NumPy's protocol does not look into lists."""
+
+
+def _listed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy with lists of symbols as arrays."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        taken = (_array(arg) if isinstance(arg, list | tuple) and has_symbols(arg) else arg for arg in args)
+        return function(*taken, **kwargs)
+
+    return call
+
+
+class Ufunc:
+    """A ufunc of NumPy or SciPy, and its methods, with lists of symbols as arrays."""
+
+    def __init__(self, own: np.ufunc) -> None:
+        self.own = own
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As the ufunc."""
+        return _listed(self.own)(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.own, name)
+        return _listed(value) if name in ("reduce", "accumulate", "outer") else value
 
 
 class Module(types.ModuleType):
@@ -149,6 +198,10 @@ def exchanged(value: Any) -> Any:
     module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
     if module == "math" and isinstance(value, types.BuiltinFunctionType):
         return _mathematical(name)
+    if isinstance(value, np.ufunc):
+        return Ufunc(value)
+    if value is LISTS_TAKEN.get(name):
+        return _listed(value)
     if module == "numpy" and value is getattr(np, name, None):
         return ARRAYS.get(name, value)
     if isinstance(value, types.FunctionType) and (value.__module__ or "").startswith("scipy.special"):
@@ -158,7 +211,7 @@ def exchanged(value: Any) -> Any:
     return _on_symbols(value) if is_spline(value) else value
 
 
-MODULES = {"math", "numpy", "scipy", "scipy.special", "scipy.stats", "scipy.interpolate"}
+MODULES = {"math", "numpy", "numpy.linalg", "scipy", "scipy.special", "scipy.stats", "scipy.interpolate"}
 """Modules with functions that are exchanged."""
 
 

@@ -112,7 +112,7 @@ def chained(
             break
         heads, growth = more, fit.growth()
         notable = fit.worst > NOTABLE * max(aim, fit.chain.rounding)
-        stubborn = notable & (fit.worst > STUBBORN * last)
+        stubborn = notable & (fit.worst > STUBBORN * last) & pieces.divisible
         pieces, share = pieces.halved(stubborn), np.repeat(share * np.where(stubborn, 1.0, growth), 1 + stubborn)
         last = np.repeat(fit.worst, 1 + stubborn)
         fit = _Fit(line, pieces, Lattice.of(pieces, share), heads, aim, dtype)

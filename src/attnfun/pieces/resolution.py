@@ -82,10 +82,14 @@ class Resolution:
         """The tokens that each piece needs beside a full one, (P,)."""
         return levelled(np.maximum(self.lengths, LEAST_SHARE))
 
+    @property
+    def divisible(self) -> Flags:
+        """Which pieces can be cut in two, (P,)."""
+        return ~_indivisible(self.edges[:-1], self.edges[1:])
+
     def halved(self, which: Flags) -> Resolution:
-        """The same with some pieces (P,) cut in two."""
+        """The same with some divisible pieces (P,) cut in two."""
         middles = self.edges[:-1] + np.diff(self.edges) / 2
-        which = which & ~_indivisible(self.edges[:-1], self.edges[1:])
         edges, lengths = np.sort(np.append(self.edges, middles[which])), np.repeat(self.lengths, 1 + which)
         return Resolution(edges, lengths, self.scale)
 
@@ -95,7 +99,7 @@ class Resolution:
         while True:
             widths = np.diff(found.edges)
             least = np.minimum(np.append(np.inf, widths[:-1]), np.append(widths[1:], np.inf))
-            uneven = (widths > RATIO * least) & ~_indivisible(found.edges[:-1], found.edges[1:])
+            uneven = (widths > RATIO * least) & found.divisible
             if not uneven.any():
                 return found
             found = found.halved(uneven)
