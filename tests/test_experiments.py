@@ -64,14 +64,14 @@ def test_measured_errors_stay_below_what_is_proved_and_the_sharp_bound_is_attain
     assert "predicted -2, measured -2" in (folder / "max-affine.md").read_text()
 
 
-def test_a_curve_of_bounds_never_rises_and_the_paper_s_bound_is_drawn():
+def test_a_curve_of_bounds_never_rises_and_the_bound_by_the_paper_is_drawn():
     from attnfun.experiments import rates
 
     rows = [rates.Row(size, 9.0 / size, 1.0, bound, 0.1) for size, bound in ((1, 3.0), (2, None), (3, 4.0), (4, 2.0))]
     assert [row.proved for row in rates.falling(rows)] == [3.0, None, None, 2.0]
     study = rates.RateStudy("line", "x", "x", {"x": (0, 1)}, (1, 2, 3, 4), -1.0, ("grid",))
     curves = {curve.label: list(curve.y) for curve in rates.panel(study, {"grid": rows}).curves}
-    assert curves["paper's bound"] == [row.paper for row in rows]
+    assert curves[rates.BY_PAPER] == [row.paper for row in rows]
 
 
 def test_what_is_done_stays_whole_when_the_next_is_interrupted(tmp_path):

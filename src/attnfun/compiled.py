@@ -90,9 +90,10 @@ class Summary:
     a_priori_estimate: float | None
     """The error that was expected before building, where nothing was proved of it."""
     paper_bound: float | None
-    """The bound by the paper's argument, our constants; an estimate of it where there is an a priori estimate only."""
+    """The bound by the paper's argument for as many tokens, our constants, at the best parameters of the argument; an
+    estimate of it where there is an a priori estimate only."""
     paper_tokens: int | None
-    """Memory tokens the paper's own bound needs at the same eps."""
+    """Memory tokens that the paper's argument needs at the same eps."""
     figures: dict[str, float]
     """The construction's own resources: sharpness beta, number of cells, ..."""
     alternatives: tuple[Alternative, ...] = ()

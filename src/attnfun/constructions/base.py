@@ -92,7 +92,7 @@ class Plan(Generic[D_co]):
     expected: float | None = None
     """The error that the sizes were chosen for, where `a_priori` is known to be pessimistic."""
     paper_bound: float | None = None
-    """The paper's own bound for the same network, where it has one; an estimate of it wherever `a_priori` is one."""
+    """The bound by the paper's argument for as many tokens, at its best parameters; estimated if `a_priori` is."""
     limit: float = 0.0
     """About the smallest error that can be proved in the deployed arithmetic, where that is known to matter."""
     numbers: float = 0.0

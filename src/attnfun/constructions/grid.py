@@ -27,8 +27,9 @@ oscillation and no log N enter. In L_p see `pieces/means.py`. To both, wrong pos
 this is a bound where L is declared. Otherwise the L_k are sampled, and it is an estimate.
 
 [A] says instead that `|f - head| <= ω(r) + osc N e^{-β(r² - r_0²)/2}` for every r > r_0. On cells that are not cubes
-put `ρ² = Σ_k β_k (x_k - c_k)²` in the place of r²: `r_0² = γD/4`, and f changes by at most `ρ √(Σ_k L_k²/β_k)`. We
-quote the best ρ as the paper's bound, and r = 2 r_0 on cubes for the paper's number of tokens.
+put `ρ² = Σ_k β_k (x_k - c_k)²` in the place of r²: `r_0² = γD/4`, and f changes by at most `ρ √(Σ_k L_k²/β_k)`. This
+falls as γ grows and ends at `L r_0`. The bound by the paper's argument is quoted at the best ρ and the largest γ that
+the option allows, whatever γ the network has; r = 2 r_0 on cubes gives the paper's number of tokens.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class GridConstruction(Construction[Target, GridDetails | NetDetails]):
         """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
         gamma = real_number("options gamma", request.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
         layout = Layout.read(target, request.options)
-        rule = _BySlopes(target, gamma) if isinf(request.norm) else _ByShifts(target, gamma, request.norm)
+        rule = _BySlopes(target) if isinf(request.norm) else _ByShifts(target, gamma, request.norm)
         grid = _sized(target, rule, request, layout.rows)
         a_priori, expected, paper = rule.errors(grid)
         peak, osc = sizes_of(target, layout.rows)
@@ -141,8 +142,8 @@ class _BySlopes:
 
     modulus: Modulus | None = None
 
-    def __init__(self, target: Target, gamma: float, at_corners: bool = True) -> None:
-        self.target, self.gamma, size = target, gamma, target.domain.size
+    def __init__(self, target: Target, at_corners: bool = True) -> None:
+        self.target, size = target, target.domain.size
         if isinstance(target, Lipschitz):
             self.slope, self.spacing = target.constant, np.ones(size)
             self.slopes = np.full((1, size), self.slope / sqrt(size))
@@ -161,12 +162,12 @@ class _BySlopes:
         return Grid.with_spacing(self.target.domain, self.spacing * (error / unit))
 
     def errors(self, grid: Grid) -> tuple[float, float, float]:
-        """Bound or its estimate, expected error, the paper's bound."""
+        """Bound or its estimate, expected error, the bound by the paper's argument at its best parameters."""
         bound = self._jensen(grid.spacing)
-        change = steepest(self.slopes * grid.spacing / sqrt(self.gamma))
+        change = steepest(self.slopes * grid.spacing / sqrt(SHARPEST))
         if isinstance(self.target, Lipschitz):
-            change = self.slope * float(grid.spacing.max()) / sqrt(self.gamma)
-        squares = self.gamma * grid.domain.size / 4 + np.linspace(0, 4 * log(grid.size) + 80, 400)  # ρ²
+            change = self.slope * float(grid.spacing.max()) / sqrt(SHARPEST)
+        squares = SHARPEST * grid.domain.size / 4 + np.linspace(0, 4 * log(grid.size) + 80, 400)  # ρ²
         with np.errstate(over="ignore"):
             tail = self.osc * np.exp(log(grid.size) + (squares[0] - squares) / 2) if self.osc else 0.0
         paper = (change * np.sqrt(squares) + tail).min()
@@ -182,10 +183,10 @@ class _ByShifts(_BySlopes):
     """L_p, as p-means: ω_p equal on all axes, or by slopes where that promises more."""
 
     def __init__(self, target: Target, gamma: float, p: float) -> None:
-        super().__init__(target, gamma, at_corners=False)  # where it may be unbounded
+        super().__init__(target, at_corners=False)  # where it may be unbounded
         self.p, size = p, target.domain.size
         self.modulus = None if isinstance(target, Lipschitz) else Modulus.of(target, p)
-        self.growth, self.paper_factor = growth(gamma, p, size), paper_factor(gamma, p, size)
+        self.growth, self.paper_factor = growth(gamma, p, size), paper_factor(SHARPEST, p, size)
 
     def grid(self, error: float) -> Grid:
         """The coarser of the two grids."""
@@ -196,7 +197,7 @@ class _ByShifts(_BySlopes):
         return min(grids, key=lambda grid: grid.size)
 
     def errors(self, grid: Grid) -> tuple[float, float, float]:
-        """Bound or its estimate, expected error, the paper's bound.
+        """Bound or its estimate, expected error, the bound by the paper's argument at its best parameters.
 
         A shift moves half a cell on average: expect half of ω_p.
         """

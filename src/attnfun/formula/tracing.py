@@ -2,8 +2,8 @@
 
 The function is run on an array of symbols (`symbols.py`), which writes down what is done with them. What does not know
 symbols is exchanged first, in a copy of the function and of the functions that it calls: Python's math module, arrays
-made by NumPy, np.vectorize, functions of lists, max() and min(), splines and functions of SciPy. A branch on a value ends the attempt, except in
-functions of single numbers, which are run for every way through them.
+made by NumPy, np.vectorize, functions of lists, max() and min(), splines and functions of SciPy. A branch on a value
+ends the attempt, except in functions of single numbers, which are run for every way through them.
 
 >>> program = traced(lambda p: np.exp(p[..., 0]) * p[..., 1] + 1, (2,), "f")
 >>> [node.kind for node in program.nodes]

@@ -21,7 +21,8 @@ box, whose p-norms add up, so the double integral is at most `ω_p(h)^p` times
 
     ‖f - head‖_p <= 2^{D/p} ω_p(h) + osc |Ω|^{1/p} [(2Dθ)^{1/p} + 2Dq/(1-q)],
 
-which needs γ -> ∞ to fall at all. Both are quoted with ω_p estimated from samples.
+which needs γ -> ∞ to fall at all, and ends at `2^{D/p} ω_p(h)`. It is quoted at the best θ and the largest γ that the
+option allows, whatever γ the network has. Both have ω_p estimated from samples.
 
 Norms here are *p-means*, `‖·‖_p / |Ω|^{1/p}`, so that a bound on the largest error is one on them.
 """

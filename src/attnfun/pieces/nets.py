@@ -18,7 +18,7 @@ which for a given w_0 is largest if all other weights are equal, that is at equa
 `βδ (N-1) e^{-βδ}/(1 + (N-1) e^{-βδ})`, largest where `βδ - 1 = (N-1) e^{-βδ}`, so at `βδ = 1 + W((N-1)/e)`, and there
 it is W((N-1)/e). ∎ We take β such that the square root is 1.1 r.
 
-[A] has `ω(ρ) + osc N e^{-β(ρ² - r²)/2}` for any ρ > r.
+[A] has `ω(ρ) + osc N e^{-β(ρ² - r²)/2}` for any ρ > r, which falls as β grows and is quoted at a large β.
 """
 
 from __future__ import annotations
