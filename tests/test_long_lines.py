@@ -170,3 +170,15 @@ def test_a_piece_at_a_jump_that_holds_too_few_floats_is_not_cut_again():
         return np.where(x > 0.37, 1.0, 0.0)[:, None]
 
     assert chained(step, resolution(step, -1.0, 1.0, 0.01, 4096), 0.01, most=700).error < 0.6
+
+
+def test_a_peak_far_from_zero_between_few_floats():
+    """Pieces that hold few floats are not halved; they get more tokens instead."""
+
+    def peak(x):
+        return np.maximum(1 - np.abs(x + 886000) / 8.9e-9, 0)[:, None]
+
+    pieces = resolution(peak, -886000.93, -885999.07, 1e-3, MANY)
+    chain = chained(peak, pieces, 1e-3, most=3000)
+    assert not pieces.divisible.all()
+    assert chain.error <= 1e-3
