@@ -18,6 +18,7 @@ from attnfun.proofs import taylor
 from attnfun.proofs.enclosure import Encloser
 from attnfun.proofs.moments import Moments
 from attnfun.proofs.polynomials import reaches
+from attnfun.proofs.ragged import Ragged
 from attnfun.proofs.taylor import TaylorBounds
 from attnfun.targets import as_target
 
@@ -148,3 +149,16 @@ def test_sums_over_lists_are_the_moments():
     assert polynomial.mid[0, 0, 0, 0] == pytest.approx(image[0, 0, 0], rel=1e-12)
     slope = shares @ (memory[:, 3:] * (memory[:, :2] - mean)) / shares.sum()
     assert polynomial.mid[0, 0, 0, 1:3] == pytest.approx(slope, rel=1e-10)
+
+
+def test_slopes_of_which_nothing_is_known_stay_unknown():
+    """An infinite radius of a query meets keys that are exact: infinity times zero must not count as nothing."""
+    base, radius = basis(2, 3), np.full((1, 2), 0.1)
+    known = Encloser(bank(0, 2, 1.0, 1.0, grid=False)).banks[1][0]
+    mid, rad = np.ones((1, 1, known.keys.shape[1], 3)), np.zeros((1, 1, known.keys.shape[1], 3))
+    every = Ragged.from_padded(np.arange(len(known.keys))[None], np.ones((1, len(known.keys)), dtype=bool))
+    for lost in (0.0, np.inf):
+        rad[0, 0, 0, 1] = lost
+        moments, _ = Moments.of_lists(base, every, known, (mid, rad), radius)
+        average = moments.average(base, reaches(base, radius))
+        assert np.isfinite(average.rad).all() == np.isfinite(lost)

@@ -7,6 +7,8 @@ import pytest
 import torch
 
 import attnfun as af
+from attnfun.arithmetic import Interval
+from attnfun.targets.cells import CellValues
 
 SQUARE = {"x": (-1, 1), "y": (0, 3)}
 
@@ -250,3 +252,11 @@ def test_pictures_of_heads(tmp_path):
     ):
         af.types.Partition.of(net).plot(tmp_path / "cells.png")
         assert (tmp_path / "cells.png").stat().st_size > 5000
+
+
+def test_scores_that_overflow_rule_no_cell_out():
+    """As files may say them: the first score is above zero where x > y, and as floats tell it is no number."""
+    slopes, box = np.array([[1e300, -1e300], [0.0, 0.0]]), af.Box([1e20, 1e20], [2e20, 2e20])
+    target = CellValues(slopes, np.zeros(2), np.array([[1.0], [5.0]]), box, ())
+    everywhere = target.enclose(Interval([[1e20, 1e20]], [[2e20, 2e20]]))
+    assert (everywhere.lo[0, 0], everywhere.hi[0, 0]) == (1.0, 5.0)

@@ -102,7 +102,8 @@ class Interiors(Box):
 
 def leaders(slopes: Floats, offsets: Floats, rows: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Which scores are the largest and the second at rows (B, D), as floats tell them; (B,) each."""
-    scores = rows @ slopes.T + offsets  # (B, N)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores = rows @ slopes.T + offsets  # (B, N)
     first = scores.argmax(axis=1)
     scores[np.arange(len(rows)), first] = -np.inf
     return first, scores.argmax(axis=1)
@@ -110,12 +111,14 @@ def leaders(slopes: Floats, offsets: Floats, rows: Floats) -> tuple[npt.NDArray[
 
 def ahead_at_most(slopes: Floats, offsets: Floats, others: npt.NDArray[np.intp], low: Floats, high: Floats) -> Floats:
     """Upper bounds on `s_j - s_i` over boxes (B, D), i the score named for each box, for all j: (B, N)."""
-    most, size = offsets - offsets[others, None], np.abs(offsets) + np.abs(offsets[others, None])  # (B, N)
-    for axis in range(slopes.shape[1]):
-        apart = slopes[:, axis] - slopes[others, axis, None]  # (B, N)
-        ends = low[:, axis, None], high[:, axis, None]
-        most = most + np.maximum(apart * ends[0], apart * ends[1])
-        steep = np.abs(slopes[:, axis]) + np.abs(slopes[others, axis, None])
-        size = size + steep * np.maximum(np.abs(ends[0]), np.abs(ends[1]))
     count = 2 * slopes.shape[1] + 8
-    return most + sum_error(size, count) + count * SMALLEST
+    with np.errstate(invalid="ignore", over="ignore"):
+        most, size = offsets - offsets[others, None], np.abs(offsets) + np.abs(offsets[others, None])  # (B, N)
+        for axis in range(slopes.shape[1]):
+            apart = slopes[:, axis] - slopes[others, axis, None]  # (B, N)
+            ends = low[:, axis, None], high[:, axis, None]
+            most = most + np.maximum(apart * ends[0], apart * ends[1])
+            steep = np.abs(slopes[:, axis]) + np.abs(slopes[others, axis, None])
+            size = size + steep * np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+        most = most + sum_error(size, count) + count * SMALLEST
+    return np.where(np.isnan(most), np.inf, most)  # of what overflows nothing is known

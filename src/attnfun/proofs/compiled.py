@@ -70,7 +70,8 @@ def relative_scores(items, offsets, bank, query, radius, numbers, scores, ranges
                     start[first + j], doubt[first + j] = value, off
                 else:
                     slopes[first + j, d - 1] = value
-                    wobble[pair, d - 1] = max(wobble[pair, d - 1], off)
+                    if off > wobble[pair, d - 1] or off != off:  # the first NaN stays; `max` would drop it
+                        wobble[pair, d - 1] = off
         for j in range(count):
             reach = 0.0
             for d in range(width - 1):
