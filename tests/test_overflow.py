@@ -31,6 +31,16 @@ def test_values_whose_weighted_sum_overflows_are_refused():
         af.compile(**LOUD, options={"tokens": 8})
 
 
+@pytest.mark.parametrize("construction", ["auto", "spectral"])
+def test_points_that_the_dtype_does_not_have_are_refused_before_anything_is_planned(construction):
+    """float32 ends at 3.4e38, where a plan met numbers that are none."""
+    how = {"eps": 0.1, "dtype": "float32", "construction": construction}
+    with pytest.raises(ProofFailed, match=r"points of up to 3\.5e"):
+        af.compile("sqrt(abs(x/3.5e52))", {"x": (-3.5e52, 3.5e52)}, norm=10, **how)
+    with pytest.raises(af.errors.InputError, match=r"points of the domain must be at most 3\.4e\+38"):
+        af.compile("tanh(x/3.5e52)", {"x": (-3.5e52, 3.5e52)}, proof=False, **how)
+
+
 ROUTES = {
     "boxes": ("sin(3*x)", {"eps": 0.2, "construction": "cross"}),
     "circuit": ("abs(x-0.2)", {"eps": 0.1, "construction": "circuit"}),

@@ -23,6 +23,7 @@ from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, 
 from .network import Network
 from .network.network import on_each_token
 from .proofs import Certificate, Claim, Effort, Progress, certify, judged
+from .proofs.overflow import refuse_points
 from .resources.deadline import TIME_LIMIT, Deadline, until
 from .resources.memory import Memory
 from .resources.progress import with_progress
@@ -165,6 +166,7 @@ def compile(
     goal = read_network(target, where, output) or as_target(target, where, lipschitz, sampling, declared)  # target
     with until(effort.deadline):
         request = request.fitted(goal).less(beyond)
+        refuse_points(goal.domain, request.dtype, proof=request.proof)
         refuse_defects(goal, request.largest_jump, float(request.norm))
         request.refuse_finer_than_results(goal)
         found = for_each_token(construction, goal, request) or pursue(candidates(construction, goal), goal, request)

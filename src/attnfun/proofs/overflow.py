@@ -28,11 +28,25 @@ import numpy.typing as npt
 from ..arithmetic.formats import FORMATS, Format
 from ..arithmetic.rounding import grown
 from ..domains.box import Box
-from ..errors import ProofFailed
+from ..errors import InputError, ProofFailed
 from ..network import Affine, Attention, Network, Softmax
 from ..network.stock import stock_size
 
 Floats = npt.NDArray[np.float64]
+
+
+def refuse_points(domain: Box, dtype: str, *, proof: bool) -> None:
+    """ProofFailed if points of the domain might exceed half of the largest number; without a proof, all of it."""
+    arithmetic = FORMATS[dtype]
+    ends = np.maximum(np.abs(domain.lo), np.abs(domain.hi))
+    if proof:
+        _refuse(_Met("points", grown(ends, 1, arithmetic)), arithmetic, "the input")
+    elif ends.max() > arithmetic.largest:
+        raise InputError(
+            f"points of the domain must be at most {arithmetic.largest:.3g}, the largest number in {dtype}",
+            got=domain,
+            remedy="Rescale the domain, or use a dtype with larger numbers.",
+        )
 
 
 def refuse_overflow(network: Network, domain: Box, head_size: int = 1) -> None:
