@@ -63,8 +63,20 @@ def test_what_an_open_domain_needs_is_said(target, words, match):
         af.compile(target, {"x": (-inf, inf)}, **words)
 
 
+@pytest.mark.parametrize(
+    "ends",
+    [(inf, inf), (inf, -inf), (0, -inf), (float("nan"), inf), (1e13, inf), (-inf, -1e300), ("0", inf), (None, inf)],
+)
+def test_ends_that_make_no_open_domain_are_named(ends):
+    with pytest.raises(af.errors.InputError, match="ends of an open domain must be numbers with lo < hi, finite ones"):
+        af.compile("1/(1 + x**2)", {"x": ends}, 0.1)
+
+
 def test_a_bound_beyond_the_domain_needs_points_to_be_clipped():
     net = af.compile("tanh(x)", {"x": (-1, 1)}, 0.1)
     with pytest.raises(af.errors.InputError, match='outside="clip"'):
         net.beyond()
-    assert af.compile("tanh(x)", {"x": (-1, 1)}, 0.1, outside="clip").beyond() >= 1 - np.tanh(1)
+    clipping = af.compile("tanh(x)", {"x": (-1, 1)}, 0.1, outside="clip")
+    assert clipping.beyond() >= 1 - np.tanh(1)
+    with pytest.raises(af.errors.InputError, match="numbers with low <= high"):
+        clipping.beyond(float("nan"))

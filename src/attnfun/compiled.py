@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._version import __version__
-from .arguments import flag, one_of
+from .arguments import as_float, flag, one_of
 from .calculus.algebra import Algebra
 from .calculus.methods import Calculus
 from .constructions import REGISTRY
@@ -273,6 +273,9 @@ class Compiled(Algebra, Calculus):
         >>> bool(net.beyond() <= 0.1), bool(abs(net(1e300) - math.pi / 2) <= 0.1)
         (True, True)
         """
+        low, high = as_float(low, -math.inf), as_float(high, math.inf)
+        if not low <= high:
+            raise InputError("the ends must be numbers with low <= high", got=f"({low:g}, {high:g})")
         target, clips = self.certificate.claim.target, self.outside == "clip"
         if not isinstance(target, Expression) or self.domain.size != 1 or not (clips and self.certificate.proved):
             raise InputError(

@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import as_float
 from ..arithmetic import Interval
 from ..arithmetic.directed import above
 from ..domains.box import Box
-from ..errors import InputError
+from ..errors import InputError, shown
 from .base import Target
 from .expression import Expression
 
 SHARE = 0.1
 """The share of a tolerance that may be spent on what lies beyond the interval."""
 FARTHEST, STEPS = 40, 6
-"""Ends are tried up to this power of two, and moved inwards by so many halvings."""
+"""Ends are tried below this power of two, and moved inwards by so many halvings."""
+LARGEST = 2.0 ** (FARTHEST - 1)
+"""The largest end that is tried."""
 SAMPLES = 1024
 
 
@@ -50,7 +53,15 @@ def strays(target: Target, low: float, high: float) -> float:
 
 def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relative: bool) -> tuple[Box, float]:
     """An interval beyond which a formula strays by a share of the tolerance at most, and by how much it does."""
-    ((name, (low, high)),) = domain.items()
+    ((name, ends),) = domain.items()
+    low, high = as_float(ends[0], -math.inf), as_float(ends[1], math.inf)
+    finite = max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0)
+    if not low < high or finite >= LARGEST:
+        raise InputError(
+            f"the ends of an open domain must be numbers with lo < hi, finite ones below {LARGEST:.3g} in size",
+            got=f"({shown(ends[0])}, {shown(ends[1])}) for {name}",
+            remedy="Swap the ends, or rescale the variable.",
+        )
     if not isinstance(text, str) or eps is None:
         raise InputError(
             "a domain with an infinite end needs a formula and a tolerance",
@@ -60,14 +71,13 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
 
     def tried(size: float) -> tuple[Box, float]:
         """The interval up to this size, and how far the formula strays as a share of what it may."""
-        ends = max(float(low), -size), min(float(high), size)
+        ends = max(low, -size), min(high, size)
         target = Expression(text, Box([ends[0]], [ends[1]], (name,)))
         values = target.program.values(np.linspace(*ends, SAMPLES)[:, None])
         scale = float(np.nanmax(np.abs(values))) if relative else 1.0
-        off = strays(target, float(low), float(high))
+        off = strays(target, low, high)
         return target.domain, off / (SHARE * eps * scale) if scale > 0 else math.inf
 
-    finite = max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0)
     sizes = [size for power in range(FARTHEST) if (size := 2.0**power) > finite]
     enough = next((size for size in sizes if tried(size)[1] <= 1.0), None)
     if enough is None:
@@ -81,4 +91,4 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
         middle = (inner + enough) / 2
         inner, enough = (inner, middle) if tried(middle)[1] <= 1.0 else (middle, enough)
     box, _ = tried(enough)
-    return box, strays(Expression(text, box), float(low), float(high))
+    return box, strays(Expression(text, box), low, high)
