@@ -315,7 +315,14 @@ def attack(
 
     special = breakpoint_rows(net, truth, seed)
     hostile = hostile_points(net, max(count // 12, 8), seed)
-    climbed = climb(lambda rows: distances(rows, by_call(net, rows)), hostile, low, high, seed, steps=12)
+
+    def gained(rows: np.ndarray) -> np.ndarray:
+        gaps, inside = np.full(len(rows), -inf), net.domain.contains(rows)
+        if inside.any():
+            gaps[inside] = distances(rows[inside], by_call(net, rows[inside]))
+        return gaps
+
+    climbed = climb(gained, hostile, low, high, seed, steps=12)
     rows, worst = np.vstack([special, climbed, hostile]), Verdict(0.0, None, "", 0)
     for name in backends:
         part = rows if name in ("call", "torch") else rows[: len(special) + 200]
@@ -468,6 +475,26 @@ def _first_boxes(net: af.types.Compiled, truth: Formula, seed: int) -> list[tupl
     return list(zip(*grids, strict=True))
 
 
+def beyond(net: af.types.Compiled, truth: Formula, ends: tuple[float, float], seed: int = 0) -> Verdict:
+    """Points outside of the domain, which calls clip, up to the largest floats, against the bound that holds there."""
+    rng, (low, high), bound = np.random.default_rng([seed, 2]), ends, net.beyond(*ends)
+    first, last = net.domain.lo.ravel()[0], net.domain.hi.ravel()[0]
+    far = np.concatenate([2.0 ** np.arange(-60, 1023, 9), 10.0 ** rng.uniform(-3, 4, 64)])
+    places = np.unique(np.concatenate([_neighbours(np.array([first, last]), "float64"), first - far, last + far]))
+    rows = places[(low <= places) & (places <= high)][:, None]
+    output, worst = by_call(net, rows), Verdict(0.0, None, "", 0)
+    for row, values in zip(rows, output.astype(np.float64), strict=True):
+        ratio = _ratio(error_at(truth, row, values, bound), bound)
+        if ratio > worst.ratio:
+            worst = Verdict(ratio, row.tolist(), "call", 0)
+    return replace(worst, points=len(rows))
+
+
+def worse(one: Verdict, other: Verdict) -> Verdict:
+    """The larger ratio of two attacks, at the points of both."""
+    return replace(max(one, other, key=lambda verdict: verdict.ratio), points=one.points + other.points)
+
+
 def judge(
     net: af.types.Compiled,
     truth: Formula,
@@ -480,5 +507,4 @@ def judge(
         return attack(net, truth, count, seed, backends)
     exact_norm = norm_from_below(net, truth, seed, work=min(3000 * count, MOST_WORK))
     deployed = norm_as_deployed(net, truth, max(2 * count, 500), seed, backends[:2])
-    worse = max(exact_norm, deployed, key=lambda verdict: verdict.ratio)
-    return replace(worse, points=exact_norm.points + deployed.points)
+    return worse(exact_norm, deployed)

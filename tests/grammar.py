@@ -67,6 +67,8 @@ class Case:
     norm: str | float
     dtype: str
     construction: str
+    ends: tuple[float, float] | None = None
+    """Between which the bound beyond the domain is to hold, too (`Compiled.beyond`)."""
 
     def __str__(self) -> str:
         return self.code
@@ -253,23 +255,28 @@ def random_case(seed: int, number: int) -> Case:
     """The case of this number; equal arguments give equal cases."""
     rng = np.random.default_rng([seed, number])
     kind = rng.random()
-    if kind < 0.72:
+    if kind < 0.5:
         return formula_case(rng)
+    for share, family in FAMILIES:
+        if kind < share:
+            return family(rng)
     if kind < 0.84:
         return traced_case(rng)
     if kind < 0.9:
         return combined_case(rng)
     if kind < 0.95:
         return declared_case(rng)
-    return piecewise_case(rng) if kind < 0.98 else special_case(rng)
+    return piecewise_case(rng)
 
 
-def _request(rng: np.random.Generator, norms: bool = True) -> tuple[str, str | float, str]:
-    """(keywords, norm, dtype)."""
-    norm = NORMS[int(rng.choice(4, p=[0.6, 0.16, 0.14, 0.1]))] if norms else "inf"
+def _request(
+    rng: np.random.Generator, norms: tuple[float, ...] = (0.6, 0.16, 0.14, 0.1), *, sizes: bool = True
+) -> tuple[str, str | float, str]:
+    """(keywords, norm, dtype), norms with these probabilities; a tolerance, or a size in its place if that may be."""
+    norm = NORMS[int(rng.choice(4, p=norms))]
     dtype = DTYPES[int(rng.choice(len(DTYPES), p=[0.55, 0.3, 0.07, 0.08]))]
     words = ["time_limit=LIMIT", "budget=3000"]
-    if rng.random() < 0.7:
+    if rng.random() < 0.7 or not sizes:
         words = [f"{10.0 ** rng.uniform(-6 if dtype == 'float64' else -2, -0.5):.2g}", "relative=True", *words]
     else:
         words.append(f"options={{'tokens': {int(rng.choice([2, 4, 5, 8, 12, 30, 40]))}}}")
@@ -300,8 +307,125 @@ def special_case(rng: np.random.Generator) -> Case:
     text = draw.pick(SPECIAL).format(draw.leaf(plain=True))
     text = text if draw.chance(0.5) else draw.pick(BINARY).format(text, draw.continuous(1))
     words, norm, dtype = _request(rng)
-    code = f"af.compile({text!r}, {draw.domain!r}, {words})"
-    return Case("special function", code, Formula(text, draw.names), norm, dtype, "auto")
+    construction = draw.pick(["auto", "auto", "grid", "spectral"])
+    code = f"af.compile({text!r}, {draw.domain!r}, {words}, construction={construction!r})"
+    return Case("special function", code, Formula(text, draw.names), norm, dtype, construction)
+
+
+POLES = [
+    "abs({0})**-{1}", "({0})**-1", "1/sqrt(abs({0}))", "cbrt({0})**-2", "log(abs({0}))", "log2(abs({0}))**2",
+    "(({0})**2 + abs({0}))**-{1}", "({0})*abs({0})**-1.{1}", "max(abs({0})**-{1}, 3)", "min(1/({0})**2, 5)",
+    "where({0} < 0, 2, abs({0})**-{1})", "sqrt(-log(abs({0})/(9 + abs({0}))))", "(({0})**2 + abs({2}))**-{1}",
+    "({0} - {2})**-2", "abs({0}*{2})**-{1}",
+]  # fmt: skip
+"""Poles at two places, with the digits of an exponent below one, and relatives that have none or are not integrable."""
+
+
+def pole_case(rng: np.random.Generator) -> Case:
+    """A pole in L_p, at an end or inside, of one factor or of several; sometimes with a declared tail that holds."""
+    draw = Draw(rng, int(rng.choice([1, 2], p=[0.7, 0.3])))
+    one, other = (f"({draw.leaf(plain=True)} - {draw.pick(['0', '0', '0.3', '-1', '1', '0.5'])})" for _ in range(2))
+    power = draw.pick(["0.05", "0.2", "0.3", "0.45"])
+    text, declared = draw.pick(POLES).format(one, power, other).replace("1.0.", "1."), ""
+    if draw.chance(0.25):
+        text, declared = f"(({one})**2 + sin({one})**4)**(-{power}/2)", f", tail='1.5*abs({one})**-{power}'"
+    elif draw.chance(0.5):
+        text = draw.pick(["{} + {}", "({})*({})", "{} - {}"]).format(text, draw.continuous(1))
+    words, norm, dtype = _request(rng, norms=(0.0, 0.6, 0.3, 0.1))
+    code = f"af.compile({text!r}, {draw.domain!r}, {words}{declared})"
+    return Case("pole" + ", declared tail" * bool(declared), code, Formula(text, draw.names), norm, dtype, "auto")
+
+
+SETTLING = [
+    "exp(-({})**2)", "atan({})", "tanh(2*{})", "1/(1 + ({})**2)", "sech({})", "sigmoid(3*{})", "erf({})", "erfc({})",
+    "exp(-abs({}))", "1/(2 + abs({}))", "clip({}, -0.5, 0.25)", "max(1 - abs({}), 0)", "sin(9*{0})/(1 + ({0})**2)",
+    "where({0} < 0.3, exp(-({0})**2), exp(-0.09))", "cbrt(1/(1 + abs({})))", "log1p(exp(-abs({})))",
+    "(2 + 1/(1 + ({})**2))**-1.7", "airyai(1 + abs({}))", "min(abs({}), 1)",
+]  # fmt: skip
+
+
+def open_case(rng: np.random.Generator) -> Case:
+    """A formula that settles, on a domain with an infinite end."""
+    draw = Draw(rng, 1)
+    settling = (draw.pick(SETTLING).format(draw.leaf(plain=True)) for _ in range(2))
+    text = draw.pick(["{0}", "{0}", "{0} - {1}", "({0})*({1})", "sin(3*{0})", "exp({0})", "1e200*({0})"])
+    text, (low, high) = text.format(*settling), draw.domain["x"]
+    ends = [(-np.inf, np.inf), (low, np.inf), (-np.inf, high)][int(rng.integers(3))]
+    eps, (_, _, dtype) = 10.0 ** rng.uniform(-3, -0.5), _request(rng)
+    words = f"{eps:.2g}, relative=True, time_limit=LIMIT, budget=3000, dtype={dtype!r}"
+    domain = f"{{'x': {tuple(map(float, ends))!r}}}".replace("inf", "np.inf")
+    return Case(
+        "open domain", f"af.compile({text!r}, {domain}, {words})", Formula(text, ["x"]), "inf", dtype, "auto", ends
+    )
+
+
+POSITIVE = [
+    "exp(2*{})", "(1.5 + tanh({}))", "(0.01 + ({})**2)", "(1e-4 + exp(-3*{}))", "1e5*(1.5 + sin({}))", "cosh({})",
+    "1e-150*(1 + ({})**2)",
+]  # fmt: skip
+SIGNED = ["{}", "sin(3*{})", "(0.3 - {})", "sinh({})", "1e6*{}", "abs({})", "(({})**2 - 0.2)"]
+PRODUCTS = [
+    "P*P/(P*N)", "sqrt(P*P)*S", "log(P*P/P)*S", "(P*P)**-1.5*S", "(P/P)**0.3", "S*S*S", "(S)**2*(S)**3*P", "S/(N*P)",
+    "P**(0.5*tanh(S))", "N*N*P", "1/(P*P*P)", "sqrt(P/(P*P))", "N**3/P**2", "exp(S)*exp(S)/P", "P*S - S*N",
+]  # fmt: skip
+"""P stands for a factor that is positive, N for one that is negative, S for any."""
+
+
+def product_case(rng: np.random.Generator) -> Case:
+    """Products, quotients, powers and roots of factors of both signs and many sizes, mostly as circuits."""
+    draw = Draw(rng, int(rng.choice([2, 3])))
+    text = ""
+    for letter in draw.pick(PRODUCTS):
+        if letter in "PNS":
+            factor = draw.pick(SIGNED if letter == "S" else POSITIVE).format(draw.leaf(plain=True))
+            letter = f"(-{factor})" if letter == "N" else factor
+        text += letter
+    words, norm, dtype = _request(rng, (0.8, 0.1, 0.1, 0.0), sizes=False)
+    construction = draw.pick(["circuit", "circuit", "auto"])
+    code = f"af.compile({text!r}, {draw.domain!r}, {words}, construction={construction!r})"
+    return Case("product", code, Formula(text, draw.names), norm, dtype, construction)
+
+
+def two_inputs_case(rng: np.random.Generator) -> Case:
+    """A formula of two inputs: the first has the coordinates x and, sometimes, y, the second the last one."""
+    draw = Draw(rng, int(rng.choice([2, 3], p=[0.8, 0.2])))
+    one, other = draw.continuous(1), draw.continuous(2)
+    text = draw.pick(["{0} + {1}", "({0})*({1})", "tanh({0} - {1})", "min({0}, {1})", "{1}"]).format(one, other)
+    text = text if draw.chance(0.8) else f"[{text}, {one}]"
+    boxes = [
+        f"af.Box({[draw.domain[name][0] for name in names]}, {[draw.domain[name][1] for name in names]}, {names})"
+        for names in (draw.names[:-1], draw.names[-1:])
+    ]
+    words, norm, dtype = _request(rng)
+    code = f"af.compile({text!r}, {{'Q': {boxes[0]}, 'K': {boxes[1]}}}, {words})"
+    return Case("two inputs", code, Formula(text, draw.names), norm, dtype, "cross")
+
+
+def partition_case(rng: np.random.Generator) -> Case:
+    """A head that has given values on the cells of a partition, in their interiors or in L_p."""
+    draw, count = Draw(rng, int(rng.integers(1, 3))), int(rng.integers(2, 6))
+    low, high = np.array(list(draw.domain.values())).T
+    slopes = _few_digits(rng.normal(size=(count, len(low))) / (high - low))
+    offsets = _few_digits(rng.normal(size=count) - slopes @ (low + high) / 2)
+    levels = _few_digits(rng.normal(size=count) * 10.0 ** int(rng.choice([0, 0, -50, 90])))
+    scores = [_sum(row, draw.names, shift) for row, shift in zip(slopes, offsets, strict=True)]
+    text = repr(float(levels[-1]))
+    for k in reversed(range(count - 1)):
+        leads = " and ".join(f"{scores[k]} >= {each}" for each in scores[k + 1 :])
+        text = f"where({leads}, {float(levels[k])!r}, {text})"
+    _, norm, dtype = _request(rng)
+    words = f"{10.0 ** rng.uniform(-6, -0.3) * np.ptp(levels):.2g}, dtype={dtype!r}, time_limit=LIMIT"
+    words += f", gap={10.0 ** rng.uniform(-3, -0.5):.2g}" if norm == "inf" else f", norm={norm}"
+    cells = f"af.partition(slopes={slopes.tolist()}, offsets={offsets.tolist()}, domain={draw.domain!r})"
+    code = f"{cells}.head({levels.tolist()}, {words})"
+    return Case("cells", code, Formula(text, draw.names, floats=True), norm, dtype, "partition")
+
+
+FAMILIES = [
+    (0.54, two_inputs_case), (0.58, open_case), (0.63, pole_case), (0.67, product_case), (0.69, partition_case),
+    (0.72, special_case),
+]  # fmt: skip
+"""Families of cases, and up to which share each is drawn."""
 
 
 MATH = {

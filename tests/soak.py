@@ -38,7 +38,7 @@ import torch
 from rich.progress import Progress
 
 import attnfun as af
-from attack import Verdict, judge
+from attack import Verdict, beyond, judge, worse
 from attnfun.errors import AttnfunError
 from attnfun.formula.functions import OPERATIONS
 from attnfun.proofs.judging import contradicts
@@ -128,6 +128,8 @@ def _run(case: Case, count: int, seed: int, limit: float) -> Result:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result.verdict = judge(net, case.truth, count, seed, backends)
+            if case.ends is not None:
+                result.verdict = worse(result.verdict, beyond(net, case.truth, case.ends, seed))
             result.engine = second_opinion(net)
     except Exception:
         result.crash = traceback.format_exc(limit=-4)
