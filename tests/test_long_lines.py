@@ -9,7 +9,7 @@ import attnfun as af
 from attnfun.pieces.banks import LONG, bank_for
 from attnfun.pieces.chains import chain_of, chained
 from attnfun.pieces.lattices import Lattice
-from attnfun.pieces.resolution import TOKENS_A_PIECE, resolution
+from attnfun.pieces.resolution import resolution
 from attnfun.pieces.solve import solved, solved_in_windows
 from clocks import readings
 
@@ -161,7 +161,7 @@ def test_tokens_have_places_of_their_own_around_a_jump_far_from_zero(place):
         return np.where(x > place + 0.123, 1.0, 0.0)[:, None]
 
     pieces = resolution(step, place - 0.7, place + 0.7, 1e-6, MANY)
-    ties = Lattice.of(pieces, TOKENS_A_PIECE * pieces.share).ties
+    ties = Lattice.of(pieces, pieces.tokens_each).ties
     assert (np.diff(ties) > 0).all()
 
 

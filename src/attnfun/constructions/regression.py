@@ -26,7 +26,7 @@ from ..arguments import flag, whole_number
 from ..errors import TimeLimitReached
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
-from ..pieces.evidence import NOISELESS
+from ..pieces import evidence
 from ..pieces.regression import CONSTANT, Recipe, RegressionFit, fitted
 from ..resources.deadline import Deadline
 from ..runtime.backends.numpy import run
@@ -151,7 +151,7 @@ class _Trial:
 
     def loss(self, rows: npt.NDArray[np.bool_]) -> float:
         """Mean squared residuals over some rows, outputs in units of their variance, and the smallest noise."""
-        return float(np.mean((self.residuals[rows] / self.units) ** 2)) + NOISELESS
+        return float(np.mean((self.residuals[rows] / self.units) ** 2)) + evidence.TUNING.noiseless
 
 
 def _tried(X: Floats, y: Floats, settings: _Settings, deadline: Deadline) -> list[_Trial]:

@@ -33,10 +33,11 @@ from ..arithmetic.directed import whole_root
 from ..arithmetic.formats import FORMATS
 from ..network import Network
 from ..network.network import rounded
+from ..pieces import lines
 from ..pieces.chains import Chain, chain_of, chained
 from ..pieces.densities import declared, mesh_of
 from ..pieces.kinks import kinks
-from ..pieces.lines import FEWEST_POINTS, Axis, Search, representable
+from ..pieces.lines import Axis, Search, representable
 from ..pieces.parts import Part, parts_of
 from ..pieces.resolution import Resolution, resolution
 from ..pieces.singularities import Line, survey
@@ -321,7 +322,7 @@ class _Planner:
             mesh, scale = seen.mesh(), seen.scale
         else:
             mesh = mesh_of(density, low, high)
-            scale = float(np.abs(line(mesh.points(FEWEST_POINTS))).max()) or 1.0
+            scale = float(np.abs(line(mesh.points(lines.TUNING.fewest_points))).max()) or 1.0
         ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / scale
         return Search(line, mesh, aim, self.dtype, ridge, alone=part.rank == 1, deadline=self.deadline)
 

@@ -24,36 +24,52 @@ import numpy.typing as npt
 from ..arithmetic.formats import FORMATS, Format, round_to
 from ..resources.deadline import NEVER, Deadline
 from .lattices import GAMMA, GHOSTS, Lattice
-from .resolution import TOKENS_A_PIECE, Resolution, levelled
+from .resolution import Resolution, levelled
 from .singularities import Line
 from .solve import Integers, solved_in_windows
 from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
-ROUNDS = 12
-"""Times that pieces may get more tokens, or heads."""
-SAMPLES = 3
-"""Samples, and as many checks, between neighbouring ties."""
-FAINT = 45.0
-"""Tokens whose score is so far below the largest have no weight."""
-GROWTH, GOOD, MARGIN = (1.1, 1.5), 0.5, 10.0
-"""The least and the largest growth of a piece in a round; errors below this fraction of the aim are left alone; the
-error without any tokens beside the largest value."""
-STUBBORN, NOTABLE = 0.5, 1.3
-"""A piece whose error is more than the first fraction of what it was, though it grew, and more than the second multiple
-of the aim, is halved: near corners errors fall no faster than spacings do."""
-SIZINGS = 3
-"""Times that densities are scaled to come to a given number of tokens."""
-RESOLVED = 30.0
-"""Values are as large as they will be where errors are below this multiple of the aim: rounding can be judged then."""
-RIDGE = 1e-4
-"""Penalty on values as a fraction of the tolerance, beside the largest value of the functions."""
-ROUNDING = 0.15
-"""The share of the aim that rounding may take before the line is cut into more heads."""
-MOST_HEADS = 64
-SMALLEST_HEAD = 8
-"""Tokens that a head owns at the least."""
+
+@dataclass(frozen=True)
+class ChainTuning:
+    """How a chain of heads is sized. Nothing that is proved depends on these values; they decide tokens and time."""
+
+    rounds: int = 12
+    """Times that pieces may get more tokens, or heads. By trial: sizes settle in fewer."""
+    samples: int = 3
+    """Samples, and as many checks, between neighbouring ties. The least that shows an oscillation between ties."""
+    faint: float = 45.0
+    """Tokens whose score is so far below the largest have no weight. `e^-45` is below the roundoff of float64."""
+    growth: tuple[float, ...] = (1.1, 1.5)
+    """The least and the largest growth of a piece in a round. By trial."""
+    good: float = 0.5
+    """Errors below this fraction of the aim are left alone. By trial."""
+    without_tokens: float = 10.0
+    """The error without any tokens, beside the largest value. A round number."""
+    stubborn: float = 0.5
+    """A piece whose error is more than this fraction of what it was, though it grew, may be halved: near corners errors
+    fall no faster than spacings do. By trial."""
+    notable: float = 1.3
+    """It is halved if its error is also more than this multiple of the aim. By trial."""
+    sizings: int = 3
+    """Times that densities are scaled to come to a given number of tokens. By trial: the number of tokens is then right
+    within a few."""
+    resolved: float = 30.0
+    """Values are as large as they will be where errors are below this multiple of the aim: rounding can be judged then.
+    By trial."""
+    ridge: float = 1e-4
+    """Penalty on values as a fraction of the tolerance, beside the largest value of the functions. By trial."""
+    rounding: float = 0.15
+    """The share of the aim that rounding may take before the line is cut into more heads. By trial."""
+    most_heads: int = 64
+    """More heads than this are not made of one line. A round number."""
+    smallest_head: int = 8
+    """Tokens that a head owns at the least. By trial: smaller heads cost more ties than they save."""
+
+
+TUNING = ChainTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,21 +114,21 @@ def chained(
     dtype: str = "float64",
     *,
     most: int = 2**18,
-    most_heads: int = MOST_HEADS,
+    most_heads: int = TUNING.most_heads,
     deadline: Deadline = NEVER,
 ) -> Chain:
     """Heads that follow functions (S,) -> (S, C) to within `aim`, or the best found with about `most` tokens."""
-    share, heads, last = TOKENS_A_PIECE * pieces.share, 1, np.full(pieces.count, np.inf)
+    share, heads, last = pieces.tokens_each, 1, np.full(pieces.count, np.inf)
     best = fit = _Fit(line, pieces, Lattice.of(pieces, share), heads, aim, dtype)
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         if best.chain.error <= aim or fit.chain.size > most or deadline.over:
             break
         more = _more_heads(fit, aim, most_heads)
-        if more == heads and (fit.errors.max() <= GOOD * aim or fit.hopeless):
+        if more == heads and (fit.errors.max() <= TUNING.good * aim or fit.hopeless):
             break
         heads, growth = more, fit.growth()
-        notable = fit.worst > NOTABLE * max(aim, fit.chain.rounding)
-        stubborn = notable & (fit.worst > STUBBORN * last) & pieces.divisible
+        notable = fit.worst > TUNING.notable * max(aim, fit.chain.rounding)
+        stubborn = notable & (fit.worst > TUNING.stubborn * last) & pieces.divisible
         pieces, share = pieces.halved(stubborn), np.repeat(share * np.where(stubborn, 1.0, growth), 1 + stubborn)
         last = np.repeat(fit.worst, 1 + stubborn)
         fit = _Fit(line, pieces, Lattice.of(pieces, share), heads, aim, dtype)
@@ -122,9 +138,9 @@ def chained(
 
 def chain_of(line: Line, pieces: Resolution, tokens: int, aim: float, dtype: str = "float64") -> Chain:
     """One head of so many tokens, as dense as the pieces say, that does what it can."""
-    share = TOKENS_A_PIECE * pieces.share
+    share = pieces.tokens_each
     lattice = Lattice.of(pieces, share)
-    for _ in range(SIZINGS):
+    for _ in range(TUNING.sizings):
         share *= max(tokens - 2 * GHOSTS - 2, 1) / (lattice.size - 2 * GHOSTS - 1)
         lattice = Lattice.of(pieces, share)
     return _Fit(line, pieces, lattice, 1, aim, dtype).chain
@@ -133,10 +149,10 @@ def chain_of(line: Line, pieces: Resolution, tokens: int, aim: float, dtype: str
 def _more_heads(fit: _Fit, aim: float, most: int) -> int:
     """Rounding falls with the square of the number of heads."""
     heads, rounding, error = len(fit.chain.links), fit.chain.rounding, float(fit.errors.max())
-    if rounding <= ROUNDING * aim or error > max(RESOLVED * aim, rounding):
+    if rounding <= TUNING.rounding * aim or error > max(TUNING.resolved * aim, rounding):
         return heads
-    wanted = ceil(1.2 * heads * sqrt(min(rounding / (ROUNDING * aim), 1e6)))
-    return max(heads, min(wanted, most, fit.lattice.size // SMALLEST_HEAD))
+    wanted = ceil(1.2 * heads * sqrt(min(rounding / (TUNING.rounding * aim), 1e6)))
+    return max(heads, min(wanted, most, fit.lattice.size // TUNING.smallest_head))
 
 
 class _Fit:
@@ -146,11 +162,11 @@ class _Fit:
         self.pieces, self.lattice, self.aim = pieces, lattice, aim
         format_ = FORMATS[dtype]
         links = self._links(heads, dtype)
-        points = lattice.points(2 * SAMPLES)
+        points = lattice.points(2 * TUNING.samples)
         values = line(points)  # (S, C)
         windows = _Windows.of(lattice, links, points)
         scores = float(np.median(windows.scores))
-        ridge = max(RIDGE * aim / pieces.scale, format_.grain * scores) / sqrt(lattice.size)
+        ridge = max(TUNING.ridge * aim / pieces.scale, format_.grain * scores) / sqrt(lattice.size)
         solved = solved_in_windows(windows.first[::2], windows.weights[::2], values[::2], ridge, lattice.size)
         self.points, self.errors = points, np.abs(windows.average(solved) - values).max(axis=1)  # (S,)
         self.rounding = windows.rounding(solved, format_)
@@ -165,7 +181,9 @@ class _Fit:
     def _links(self, heads: int, dtype: str) -> list[Link]:
         """Heads with as many tokens each, values unknown."""
         size, lattice = self.lattice.size, self.lattice
-        overlap = ceil(sqrt(4 * log(MARGIN**3 * self.pieces.scale / self.aim) / GAMMA)) if heads > 1 else 0
+        overlap = (
+            ceil(sqrt(4 * log(TUNING.without_tokens**3 * self.pieces.scale / self.aim) / GAMMA)) if heads > 1 else 0
+        )
         cuts = np.round(np.linspace(0, size, heads + 1)).astype(np.int64)
         links = []
         for start, end in pairwise(cuts.tolist()):
@@ -191,9 +209,11 @@ class _Fit:
 
     def growth(self) -> Floats:
         """By how much the tokens of each piece should grow, (P,); digits are about in proportion to tokens."""
-        worst, zero = self.worst, MARGIN * self.pieces.scale
-        missing = log(zero / (GOOD**2 * self.aim)) / np.log(zero / np.clip(worst, 1e-300, zero / MARGIN))
-        powers = np.log(np.where(worst > GOOD * self.aim, np.clip(missing, *GROWTH), 1.0))
+        worst, zero = self.worst, TUNING.without_tokens * self.pieces.scale
+        missing = log(zero / (TUNING.good**2 * self.aim)) / np.log(
+            zero / np.clip(worst, 1e-300, zero / TUNING.without_tokens)
+        )
+        powers = np.log(np.where(worst > TUNING.good * self.aim, np.clip(missing, *TUNING.growth), 1.0))
         return np.exp(levelled(powers))
 
 
@@ -246,7 +266,7 @@ class _Windows:
 
 
 def _reach(lattice: Lattice, points: Floats, top: Integers) -> int:
-    """How many tokens away the last one is, at any point, whose score is not FAINT below the largest."""
+    """How many tokens away the last one is, at any point, whose score is not `TUNING.faint` below the largest."""
     reach, size = 4, lattice.size
     padded = np.concatenate([[0.0], np.cumsum(lattice.rises)])
     ties = np.concatenate([[0.0], np.cumsum(lattice.rises * (lattice.ties - lattice.low))])
@@ -257,7 +277,7 @@ def _reach(lattice: Lattice, points: Floats, top: Integers) -> int:
             inside = (other >= 0) & (other < size)
             rise, moment = (table[other[inside]] - table[top[inside]] for table in (padded, ties))
             gaps.append(float((moment - rise * (points[inside] - lattice.low)).min(initial=np.inf)))
-        if min(gaps) > FAINT:
+        if min(gaps) > TUNING.faint:
             return reach
         reach = int(1.25 * reach) + 1
     return size

@@ -29,24 +29,36 @@ from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
-NOISELESS = 1e-8
-"""The smallest noise, as a share of the variance of y. Without it the evidence of an output that tokens can follow
-exactly has no minimum, and what rounding leaves of its residuals would choose the metric for all outputs."""
-SIZES = (-8.0, 9.0)
-"""Limits of log τ and log α: values as large as those of y are e⁹ times the smallest noise. `n τ²` times the unit
-roundoff stays below one, so that FᵀF + I is positive definite."""
-RATES = (-14.0, 8.0)
-"""Limits of the logarithms of a metric."""
-FIRST_SIZES = (1.0, -1.0)
-"""log τ and log α to start from."""
-PRIOR = 0.1
-"""Weight of the squares of the logarithms, counted from `Metric.usual`: where the data say little, it decides."""
-STIFFNESS = 1.0
-"""Weight of the square of polished moves."""
-LEG, GRID = 8, 2.0**-10
-"""Every so many steps of a descent its place is rounded to multiples of this, see `_descended`."""
-LEAST_GAIN = 1e-6
-"""Relative gains of a step below this say nothing about the data."""
+
+@dataclass(frozen=True)
+class EvidenceTuning:
+    """How a metric is found. A metric is an estimate, so nothing that is proved depends on these values."""
+
+    noiseless: float = 1e-8
+    """The smallest noise, as a share of the variance of y. Without it the evidence of an output that tokens can follow
+    exactly has no minimum, and what rounding leaves of its residuals would choose the metric for all outputs. A
+    round number far above roundoff."""
+    sizes: tuple[float, ...] = (-8.0, 9.0)
+    """Limits of log τ and log α: values as large as those of y are e⁹ times the smallest noise. `n τ²` times the unit
+    roundoff stays below one, so that FᵀF + I is positive definite. From the sizes of numbers in float64."""
+    rates: tuple[float, ...] = (-14.0, 8.0)
+    """Limits of the logarithms of a metric. Widths from a thousandth to a thousand spreads."""
+    first_sizes: tuple[float, ...] = (1.0, -1.0)
+    """log τ and log α to start from. By trial."""
+    prior: float = 0.1
+    """Weight of the squares of the logarithms, counted from `Metric.usual`: where the data say little, it decides. By
+    trial."""
+    stiffness: float = 1.0
+    """Weight of the square of polished moves. By trial."""
+    leg: int = 8
+    """Every so many steps of a descent its place is rounded, see `_descended`. A round number."""
+    grid: float = 2.0**-10
+    """It is rounded to multiples of this. Coarse beside what rounding changes, fine beside what matters."""
+    least_gain: float = 1e-6
+    """Relative gains of a step below this say nothing about the data. A round number."""
+
+
+TUNING = EvidenceTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +86,7 @@ class Evidence:
     by_sizes: Floats  # (2,), of log τ and log α
 
     @classmethod
-    def of(cls, model: Model, u: Floats, y: Floats, floor: float = NOISELESS) -> Evidence:
+    def of(cls, model: Model, u: Floats, y: Floats, floor: float = TUNING.noiseless) -> Evidence:
         """For standardised rows (n, D) and (n, m), and noise of at least `floor`; O(n N² + n N D)."""
         count, outputs = y.shape
         weights, tokens = model.tokens.weights(u), model.tokens.size
@@ -124,7 +136,7 @@ class Metric:
     @classmethod
     def usual(cls, variables: int, width: float = 1.0) -> Metric:
         """All variables alike; at width 1, ρ is 1/D, so that tokens see about as far as rows are apart."""
-        return cls(np.full(variables, -log(variables * width**2)), np.array(FIRST_SIZES))
+        return cls(np.full(variables, -log(variables * width**2)), np.array(TUNING.first_sizes))
 
     def model(self, centres: Floats) -> Model:
         """Tokens at the centres, (N, D)."""
@@ -138,7 +150,7 @@ class Metric:
         u: Floats,
         y: Floats,
         steps: int,
-        floor: float = NOISELESS,
+        floor: float = TUNING.noiseless,
         deadline: Deadline = NEVER,
     ) -> tuple[Metric, float]:
         """At most `steps` steps towards the least E for these rows and noise of at least `floor`; the value there."""
@@ -150,16 +162,16 @@ class Metric:
             here = Metric(p[:variables], p[variables:])
             found, rho, away = Evidence.of(here.model(centres), u, y, floor), np.exp(here.rates), p - first
             by_rate = ((found.by_slope * centres).sum(axis=0) - 0.5 * found.by_offset @ centres**2) * rho  # (D,)
-            gradient = np.concatenate([by_rate, found.by_sizes]) + PRIOR * away
-            return found.value + PRIOR / 2 * float(away @ away), gradient
+            gradient = np.concatenate([by_rate, found.by_sizes]) + TUNING.prior * away
+            return found.value + TUNING.prior / 2 * float(away @ away), gradient
 
         start = np.concatenate([self.rates, self.sizes])
-        p, value = _descended(at, start, [RATES] * variables + [SIZES] * 2, steps)
+        p, value = _descended(at, start, [TUNING.rates] * variables + [TUNING.sizes] * 2, steps)
         return Metric(p[:variables], p[variables:]), value
 
 
 def polished(model: Model, u: Floats, y: Floats, steps: int, deadline: Deadline = NEVER) -> Model:
-    """Every slope and offset moved towards the least E, at the price of STIFFNESS times the squared moves."""
+    """Every slope and offset moved towards the least E, at the price of `TUNING.stiffness` times the squared moves."""
     start = np.column_stack([model.tokens.slopes, model.tokens.offsets])  # (N, D+1)
 
     def moved(p: Floats) -> Model:
@@ -169,11 +181,11 @@ def polished(model: Model, u: Floats, y: Floats, steps: int, deadline: Deadline 
     def at(p: Floats) -> tuple[float, Floats]:
         deadline.check("fitting the data")
         found, moves = Evidence.of(moved(p), u, y), p[:-2]
-        by_move = np.column_stack([found.by_slope, found.by_offset]).ravel() + STIFFNESS * moves
-        return found.value + STIFFNESS / 2 * float(moves @ moves), np.concatenate([by_move, found.by_sizes])
+        by_move = np.column_stack([found.by_slope, found.by_offset]).ravel() + TUNING.stiffness * moves
+        return found.value + TUNING.stiffness / 2 * float(moves @ moves), np.concatenate([by_move, found.by_sizes])
 
     first = np.concatenate([np.zeros(start.size), [log(model.values), log(model.slopes)]])
-    return moved(_descended(at, first, [(None, None)] * start.size + [SIZES] * 2, steps)[0])
+    return moved(_descended(at, first, [(None, None)] * start.size + [TUNING.sizes] * 2, steps)[0])
 
 
 def _descended(
@@ -181,17 +193,17 @@ def _descended(
 ) -> tuple[Floats, float]:
     """The point reached, and its value.
 
-    L-BFGS multiplies differences of the last digit by a factor a step; in legs that start from multiples of GRID they
+    L-BFGS multiplies differences of the last digit by a factor a step; in legs that start from multiples of a grid they
     are dropped before they matter, and the same point is reached whatever the order of sums.
     """
     from scipy.optimize import minimize
 
     point, value = start, inf
-    for done in range(0, steps, LEG):
-        leg = min(LEG, steps - done)
-        options = {"maxiter": leg, "ftol": LEAST_GAIN}
+    for done in range(0, steps, TUNING.leg):
+        leg = min(TUNING.leg, steps - done)
+        options = {"maxiter": leg, "ftol": TUNING.least_gain}
         found = minimize(at, point, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-        point, value = GRID * np.round(found.x / GRID), float(found.fun)
+        point, value = TUNING.grid * np.round(found.x / TUNING.grid), float(found.fun)
         if found.nit < leg:
             break
     return point, value

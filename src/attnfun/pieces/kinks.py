@@ -7,6 +7,8 @@ either side are made to meet, which places the corner to within rounding.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,24 +16,33 @@ from .singularities import Line
 
 Floats = npt.NDArray[np.float64]
 
-SCAN = 512
-"""Intervals of the first look."""
-SIDE = 5
-"""Samples on either side."""
-ZOOM = 16
-"""Factor between steps."""
-FINEST = 1e-7
-"""Last step, as a fraction of the width."""
-PERSISTS = 0.5
-"""A corner keeps this fraction of `second difference / step` from one step to the next; a bend keeps 1/ZOOM."""
-MOST = 24
-"""Corners worth a head each."""
+
+@dataclass(frozen=True)
+class KinkTuning:
+    """How corners are looked for. A corner that is missed costs tokens, not truth."""
+
+    scan: int = 512
+    """Intervals of the first look. A round number: narrower features are not corners but noise."""
+    side: int = 5
+    """Samples on either side. By trial."""
+    zoom: int = 16
+    """Factor between steps. By trial."""
+    finest: float = 1e-7
+    """Last step, as a fraction of the width. Below, second differences are rounding."""
+    persists: float = 0.5
+    """A corner keeps this fraction of `second difference / step` from one step to the next; a bend keeps 1/zoom. Half
+    way between a corner, 1, and a bend, almost 0."""
+    most: int = 24
+    """Corners worth a head each. By trial: a head each."""
+
+
+TUNING = KinkTuning()
 
 
 def kinks(line: Line, low: float, high: float, aim: float) -> Floats:
     """Corners inside (low, high) that matter at the tolerance `aim`, in order; for functions (S,) -> (S, C)."""
-    step = (high - low) / SCAN
-    bends = _bends(line(low + step * np.arange(SCAN + 1, dtype=np.float64)))  # (SCAN-1,)
+    step = (high - low) / TUNING.scan
+    bends = _bends(line(low + step * np.arange(TUNING.scan + 1, dtype=np.float64)))  # (scan-1,)
     highest = (bends >= np.append(bends[1:], 0.0)) & (bends >= np.append(0.0, bends[:-1]))
     peaks = np.flatnonzero(highest & (bends > max(4 * float(np.median(bends)), aim))) + 1
     found: list[float] = []
@@ -39,7 +50,7 @@ def kinks(line: Line, low: float, high: float, aim: float) -> Floats:
         corner = _refined(line, float(place), step, low, high, aim)
         if corner is not None and all(abs(corner - other) > step / 4 for other in found):
             found.append(corner)
-    return np.array(sorted(found)) if len(found) <= MOST else np.empty(0)
+    return np.array(sorted(found)) if len(found) <= TUNING.most else np.empty(0)
 
 
 def _bends(values: Floats) -> Floats:
@@ -50,14 +61,14 @@ def _bends(values: Floats) -> Floats:
 def _refined(line: Line, place: float, step: float, low: float, high: float, aim: float) -> float | None:
     """Follow one candidate to finer steps; None if it smooths out."""
     strength = None
-    while step > FINEST * (high - low):
-        points = place + step * np.linspace(-2, 2, 4 * ZOOM + 1)
+    while step > TUNING.finest * (high - low):
+        points = place + step * np.linspace(-2, 2, 4 * TUNING.zoom + 1)
         inside = (points >= low) & (points <= high)
-        step /= ZOOM
+        step /= TUNING.zoom
         points = points[inside]
         bends = _bends(line(points))
         peak = int(np.argmax(bends))
-        if strength is not None and bends[peak] / step < PERSISTS * strength:
+        if strength is not None and bends[peak] / step < TUNING.persists * strength:
             return None
         strength, place = bends[peak] / step, float(points[peak + 1])
     if strength is None or strength * (high - low) < aim:
@@ -67,14 +78,16 @@ def _refined(line: Line, place: float, step: float, low: float, high: float, aim
 
 def _meeting(line: Line, place: float, step: float, low: float, high: float) -> float | None:
     """Where the polynomials from the left and from the right agree."""
-    sides = np.arange(2, SIDE + 2, dtype=np.float64)  # the corner is within one step of `place`
+    sides = np.arange(2, TUNING.side + 2, dtype=np.float64)  # the corner is within one step of `place`
     left, right = place - step * sides, place + step * sides
     if left[-1] < low or right[-1] > high:
         return None
     values = line(np.concatenate([left, right]))
-    column = int(np.argmax(np.abs(values[0] - values[1] + values[SIDE] - values[SIDE + 1])))  # the sharpest function
-    before = np.polynomial.Polynomial.fit(-sides, values[:SIDE, column], SIDE - 1, domain=[-1, 1])
-    after = np.polynomial.Polynomial.fit(sides, values[SIDE:, column], SIDE - 1, domain=[-1, 1])
+    column = int(
+        np.argmax(np.abs(values[0] - values[1] + values[TUNING.side] - values[TUNING.side + 1]))
+    )  # the sharpest function
+    before = np.polynomial.Polynomial.fit(-sides, values[: TUNING.side, column], TUNING.side - 1, domain=[-1, 1])
+    after = np.polynomial.Polynomial.fit(sides, values[TUNING.side :, column], TUNING.side - 1, domain=[-1, 1])
     roots = (before - after).roots()
     real = roots[np.abs(roots.imag) < 1e-6].real
     close = real[np.abs(real) <= 2]

@@ -19,28 +19,55 @@ from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
-UNPOLISHED = ((0.5, 4), (0.3, 6), (0.2, 3))
-"""Sharpness γ and ghosts that do well without polish."""
-STARTS = ((0.5, 3), (1.0, 1), (0.3, 3), (0.5, 2))
-"""Those to start polishing from, most promising first."""
-FEW, FEW_STARTS = 6, ((0.3, 2), (0.5, 1), (1.0, 1), (0.2, 3))
-"""The same below so many tokens."""
-TINY = (1, 2, 3)
-"""Sizes always tried."""
-SMALLEST, GROWTH, SHARE = 8, 1.25, 0.45
-"""Unpolished sizes grow from here by this factor; polished ones are tried from this share of what was needed."""
-LARGEST = 96
-"""No more tokens than this are polished."""
-PER_DIGIT, SHRINK = 0.12, 0.7
-"""Expected growth for each missing digit; the factor to the next smaller size."""
-FEWEST_POINTS, POINTS = 33, 10
-"""Points sampled at least, and for each token; every other one is a check."""
-PATIENCE, CONVERGING = 4, 0.01
-"""Sizes tried without a better error before giving up, once the error is this fraction of the functions."""
-HOPELESS, NEARLY = 1e3, 3.0
-"""Multiples of the aim: polishing does not go on above the first, the worst samples get emphasis below the second."""
-NEGLIGIBLE = 0.1
-"""Mixtures of functions this small beside the aim are left out."""
+
+@dataclass(frozen=True)
+class LineTuning:
+    """How the smallest bank on a line is looked for. Sizes are checked on samples and proved later, so these values
+    decide tokens and time."""
+
+    unpolished: tuple[tuple[float, int], ...] = ((0.5, 4), (0.3, 6), (0.2, 3))
+    """Sharpness γ and ghosts that do well without polish. By trial."""
+    starts: tuple[tuple[float, int], ...] = ((0.5, 3), (1.0, 1), (0.3, 3), (0.5, 2))
+    """Those to start polishing from, most promising first. By trial."""
+    few: int = 6
+    """Below so many tokens other starts serve better. By trial."""
+    few_starts: tuple[tuple[float, int], ...] = ((0.3, 2), (0.5, 1), (1.0, 1), (0.2, 3))
+    """The starts for fewer tokens. By trial."""
+    tiny: tuple[int, ...] = (1, 2, 3)
+    """Sizes always tried. Constants, lines and steps need no more."""
+    smallest: int = 8
+    """Unpolished sizes grow from here. By trial."""
+    growth: float = 1.25
+    """They grow by this factor. By trial."""
+    polished_share: float = 0.45
+    """Polished sizes are tried from this share of the unpolished size. By trial: polish saves about half."""
+    largest: int = 96
+    """No more tokens than this are polished. Polishing takes the cube of the tokens."""
+    per_digit: float = 0.12
+    """Expected growth for each missing digit. By trial."""
+    shrink: float = 0.7
+    """The factor to the next smaller size. By trial."""
+    points: int = 10
+    """Points sampled for each token; every other one is a check. By trial."""
+    fewest_points: int = 33
+    """Points sampled at least. By trial."""
+    patience: int = 4
+    """Sizes tried without a better error before giving up. By trial."""
+    converging: float = 0.01
+    """Patience counts once the error is this fraction of the functions. By trial."""
+    hopeless: float = 1e3
+    """Above this multiple of the aim polishing does not go on. By trial."""
+    nearly: float = 3.0
+    """Below this multiple of the aim the worst samples get emphasis. By trial."""
+    negligible: float = 0.1
+    """Mixtures of functions this small beside the aim are left out. A round number."""
+    worthwhile: float = 1.5
+    """An error must fall by this factor for polishing to go on. By trial."""
+    levels: int = 129
+    """Points at which scores are looked at, to make them small. A round number."""
+
+
+TUNING = LineTuning()
 
 
 @dataclass(frozen=True)
@@ -52,7 +79,7 @@ class Care:
     steps: int
     """Evaluations in a burst of polishing."""
     bursts: int
-    """Bursts, as long as each gains a factor of `WORTHWHILE`, and as many with emphasis."""
+    """Bursts, as long as each gains a factor of `TUNING.worthwhile`, and as many with emphasis."""
     close: float
     """Sizes that differ by this fraction are as good as equal."""
 
@@ -60,9 +87,6 @@ class Care:
 THOROUGH = Care(starts=4, steps=25, bursts=4, close=0.1)
 QUICK = Care(starts=2, steps=15, bursts=2, close=0.25)
 """A quarter of the time, a third more tokens."""
-WORTHWHILE = 1.5
-LEVELS = 129
-"""Points at which scores are looked at, to make them small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +112,7 @@ class Axis:
 
     def levelled(self) -> Axis:
         """The same weights, scores as small as can be where they matter."""
-        points = np.linspace(self.mesh.low, self.mesh.high, LEVELS) - self.origin  # (S,)
+        points = np.linspace(self.mesh.low, self.mesh.high, TUNING.levels) - self.origin  # (S,)
         return replace(self, tokens=levelled(self.tokens, points[:, None]))
 
     def thinned(self, count: int) -> Axis:
@@ -136,7 +160,7 @@ class Search:
         self.line, self.mesh, self.aim, self.format = line, mesh, aim, FORMATS[dtype]
         self.least_ridge, self.alone, self.care, self.deadline = least_ridge, alone, care, deadline
         self.origin = mesh.origin
-        self.points = mesh.points(FEWEST_POINTS)
+        self.points = mesh.points(TUNING.fewest_points)
         self.values = line(self.points)
         self.tiny, self.unpolished = cache(self._tiny), cache(self._unpolished)  # as long as the search lives
 
@@ -146,7 +170,7 @@ class Search:
         if tried[-1].error <= self.aim:
             return self.axis(tried[-1]), tried[-1].error
         tried = [*tried, self.unpolished(most)]
-        size = max(TINY[-1] + 1, min(int(SHARE * tried[-1].tokens.size), LARGEST // 2))
+        size = max(TUNING.tiny[-1] + 1, min(int(TUNING.polished_share * tried[-1].tokens.size), TUNING.largest // 2))
         while size <= most and not self.deadline.over:
             tried.append(self.polished(size))
             size = self.next_size(tried, most)
@@ -156,12 +180,16 @@ class Search:
     def outlook(self, most: int) -> int:
         """About the fewest tokens that polishing will get along with; quick."""
         last = self.tiny(most)[-1]
-        return last.tokens.size if last.error <= self.aim else max(2, int(SHARE * self.unpolished(most).tokens.size))
+        return (
+            last.tokens.size
+            if last.error <= self.aim
+            else max(2, int(TUNING.polished_share * self.unpolished(most).tokens.size))
+        )
 
     def _tiny(self, most: int) -> list[TokenFit]:
         """The smallest sizes, until one of them reaches the aim: some functions are heads of two tokens."""
         tried = list[TokenFit]()
-        for size in TINY[:most]:
+        for size in TUNING.tiny[:most]:
             tried.append(self.polished(size))
             if tried[-1].error <= self.aim or self.deadline.over:
                 break
@@ -175,33 +203,35 @@ class Search:
     def next_size(self, tried: list[TokenFit], most: int) -> int:
         """A size between the largest that fails and the smallest that does; beyond `most` if there is nothing to try.
 
-        The error is expected to fall by a digit for every `PER_DIGIT` more tokens.
+        The error is expected to fall by a digit for every `TUNING.per_digit` more tokens.
         """
         best = min(tried, key=self.preference)
         reached, size = best.error <= self.aim, best.tokens.size
         short = [fit for fit in tried if fit.error > self.aim and not (reached and fit.tokens.size > size)]
         last = max(short, key=lambda fit: fit.tokens.size)
-        grown = last.tokens.size * (1 + PER_DIGIT * min(max(np.log10(last.error / self.aim), 1.0), 5.0))
+        grown = last.tokens.size * (1 + TUNING.per_digit * min(max(np.log10(last.error / self.aim), 1.0), 5.0))
         if not reached:
-            return most + 1 if self.stalled(tried) or last.tokens.size >= LARGEST else int(np.ceil(grown))
+            return most + 1 if self.stalled(tried) or last.tokens.size >= TUNING.largest else int(np.ceil(grown))
         if size - last.tokens.size <= max(1, self.care.close * size):
             return most + 1
-        return min((size + last.tokens.size) // 2, int(np.ceil(max(grown, SHRINK * size))))
+        return min((size + last.tokens.size) // 2, int(np.ceil(max(grown, TUNING.shrink * size))))
 
     def stalled(self, tried: list[TokenFit]) -> bool:
         """Do errors no longer fall?"""
         best = min(fit.error for fit in tried)
-        return best < min(CONVERGING * np.abs(self.values).max(), *(fit.error for fit in tried[-PATIENCE:]))
+        return best < min(
+            TUNING.converging * np.abs(self.values).max(), *(fit.error for fit in tried[-TUNING.patience :])
+        )
 
     def _unpolished(self, most: int) -> TokenFit:
         """The smallest bank whose potential needs no polish, or the best one if errors stop falling."""
-        tried, size = list[TokenFit](), min(SMALLEST, most)
+        tried, size = list[TokenFit](), min(TUNING.smallest, most)
         while size <= most:
-            shapes = [shape for shape in UNPOLISHED if size > 2 * shape[1]] or [UNPOLISHED[-1]]
+            shapes = [shape for shape in TUNING.unpolished if size > 2 * shape[1]] or [TUNING.unpolished[-1]]
             tried.append(min((self.start(size, shape) for shape in shapes), key=lambda fit: fit.error))
             if tried[-1].error <= self.aim or self.stalled(tried) or self.deadline.over:
                 break
-            size = int(np.ceil(GROWTH * size))
+            size = int(np.ceil(TUNING.growth * size))
         return min(tried, key=self.preference)
 
     def start(self, size: int, shape: tuple[float, int]) -> TokenFit:
@@ -211,7 +241,7 @@ class Search:
 
     def sized(self, size: int) -> tuple[Axis, float]:
         """The best axis of one size, and its error."""
-        fit = min(self.polished(size), self.start(size, UNPOLISHED[0]), key=lambda fit: fit.error)
+        fit = min(self.polished(size), self.start(size, TUNING.unpolished[0]), key=lambda fit: fit.error)
         return self.axis(fit), fit.error
 
     def axis(self, fit: TokenFit) -> Axis:
@@ -221,7 +251,9 @@ class Search:
 
     def polished(self, size: int) -> TokenFit:
         """The best bank of one size: a burst of polishing from each start, then more for the best."""
-        starts = FEW_STARTS if size < FEW else [shape for shape in STARTS if size > 2 * shape[1] + 1]
+        starts = (
+            TUNING.few_starts if size < TUNING.few else [shape for shape in TUNING.starts if size > 2 * shape[1] + 1]
+        )
         found = list[TokenFit]()
         for shape in starts[: self.care.starts]:
             found.append(self.explored(size, shape))
@@ -236,20 +268,20 @@ class Search:
 
     def worth(self, fit: TokenFit) -> bool:
         """Is polishing needed, possible and affordable?"""
-        return fit.error > self.aim and 1 < fit.tokens.size <= LARGEST and not self.deadline.over
+        return fit.error > self.aim and 1 < fit.tokens.size <= TUNING.largest and not self.deadline.over
 
     def improved(self, fit: TokenFit) -> TokenFit:
         """More bursts, then emphasis on the worst samples if that may be enough."""
         task, steps = self.task(fit.tokens), self.care.steps
         for _ in range(self.care.bursts):
-            if not self.worth(fit) or fit.error > HOPELESS * self.aim:
+            if not self.worth(fit) or fit.error > TUNING.hopeless * self.aim:
                 return fit
             before, fit = fit, min(fit, task.polished(fit.tokens, steps, self.deadline), key=lambda fit: fit.error)
-            if fit.error > before.error / WORTHWHILE:
+            if fit.error > before.error / TUNING.worthwhile:
                 break
         emphasis = np.ones(len(task.samples))
         for _ in range(self.care.bursts):
-            if not self.worth(fit) or fit.error > NEARLY * self.aim or not self.alone:
+            if not self.worth(fit) or fit.error > TUNING.nearly * self.aim or not self.alone:
                 break
             emphasis = lawson(emphasis, fit.at_samples)
             moved = replace(task, emphasis=emphasis).polished(fit.tokens, steps // 3, self.deadline)
@@ -258,7 +290,7 @@ class Search:
 
     def task(self, tokens: Tokens) -> TokenTask:
         """Samples and checks, enough for so many tokens."""
-        points, values = self.sampled(POINTS * tokens.size)
+        points, values = self.sampled(TUNING.points * tokens.size)
         points = (points - self.origin)[:, None]
         values = values @ self.essence(values)
         level = np.array([self.mesh.level - self.origin])
@@ -266,7 +298,7 @@ class Search:
 
     def sampled(self, count: int) -> tuple[Floats, Floats]:
         """At least so many nested points (S,) and values there (S, C); no point is sampled twice."""
-        wanted = max(FEWEST_POINTS, 2 ** int(np.ceil(np.log2(count))) + 1)
+        wanted = max(TUNING.fewest_points, 2 ** int(np.ceil(np.log2(count))) + 1)
         while len(self.points) < wanted:
             points = self.mesh.points(2 * len(self.points) - 1)
             points[::2] = self.points
@@ -279,7 +311,7 @@ class Search:
     def essence(self, values: Floats) -> Floats:
         """Orthonormal mixtures (C, C') of many functions that say all there is to `aim`: fewer columns to follow."""
         _, sizes, mixtures = np.linalg.svd(values, full_matrices=False)
-        kept = sizes > NEGLIGIBLE * self.aim
+        kept = sizes > TUNING.negligible * self.aim
         return mixtures[kept].T if kept.any() else mixtures[:1].T
 
     def ridge(self, tokens: Tokens) -> float:

@@ -44,24 +44,39 @@ from .grids import Grid
 
 Floats = npt.NDArray[np.float64]
 
-SAMPLES = 4096
-FINEST = 8
-"""Shifts by 2^-1 .. 2^-8 of the width are sampled."""
-WORK, MOST_POINTS = 2**20, 16
-"""Evaluations spent on all means; points per axis and cell at most."""
-NODES, DEEPEST, MOST_PARTS = 4, 80, 2**14
-"""Gauss points an axis, cuts and parts at a time, of cells with a pole."""
-BLOCK = 2**16
-"""Points evaluated at a time."""
+
+@dataclass(frozen=True)
+class MeanTuning:
+    """How means over cells are sampled. They are values of tokens, whose error is proved as it is."""
+
+    samples: int = 4096
+    """Random points at which differences are taken. A round number."""
+    finest: int = 8
+    """Shifts by 2^-1 .. 2^-8 of the width are sampled. By trial."""
+    work: int = 2**20
+    """Evaluations spent on all means. For time."""
+    most_points: int = 16
+    """Points per axis and cell at most. Gauss's rule with as many is exact to degree 31."""
+    nodes: int = 4
+    """Gauss points an axis, of cells with a pole. By trial."""
+    deepest: int = 80
+    """Cuts of such cells. 2^-80 is below what floats tell apart."""
+    most_parts: int = 2**14
+    """Parts of such cells at a time. For memory."""
+    block: int = 2**16
+    """Points evaluated at a time. For memory."""
+
+
+TUNING = MeanTuning()
 
 
 def cell_means(target: Target, grid: Grid) -> Floats:
-    """Means of f over the cells (N, m): two-point Gauss rules on equal parts of each cell. Memory O(BLOCK).
+    """Means of f over the cells (N, m): two-point Gauss rules on equal parts of each cell. Memory O(`TUNING.block`).
 
     Cells on which the enclosure of f is unbounded are cut towards the place where it is, and their parts integrated.
     """
     size = grid.domain.size
-    parts = int(min(max((WORK / grid.size) ** (1 / size) / 2, 1), MOST_POINTS / 2))
+    parts = int(min(max((TUNING.work / grid.size) ** (1 / size) / 2, 1), TUNING.most_points / 2))
     ends = (np.arange(parts)[:, None] + 0.5 + np.array([-1, 1]) / np.sqrt(12)).ravel() / parts - 0.5  # (q,), in cells
     mesh = np.meshgrid(*[ends] * size, indexing="ij")
     offsets = np.stack([axis.ravel() for axis in mesh], axis=1) * grid.spacing  # (q^D, D)
@@ -72,7 +87,7 @@ def cell_means(target: Target, grid: Grid) -> Floats:
     if target.enclosable:
         poles = ~np.isfinite(target.enclose(Interval(*cells)).magnitude).all(axis=1)
     found, others = np.empty((len(centres), target.outputs)), np.flatnonzero(~poles)
-    step = max(1, BLOCK // len(offsets))
+    step = max(1, TUNING.block // len(offsets))
     for start in range(0, len(others), step):
         some = others[start : start + step]
         rows = np.clip(centres[some, None] + offsets, low, high)  # (b, q^D, D)
@@ -88,11 +103,11 @@ def _means_around_poles(target: Target, low: Floats, high: Floats) -> Floats:
     What is left after so many cuts counts as nothing.
     """
     sizes, owner = np.prod(high - low, axis=1), np.arange(len(low))  # (P,)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)  # on [-1, 1]
+    nodes, weights = np.polynomial.legendre.leggauss(TUNING.nodes)  # on [-1, 1]
     mesh = np.stack([axis.ravel() for axis in np.meshgrid(*[nodes] * low.shape[1], indexing="ij")], axis=1)  # (q, D)
     shares = np.prod(np.meshgrid(*[weights / 2] * low.shape[1], indexing="ij"), axis=0).ravel()  # (q,), sum 1
     totals = np.zeros((len(low), target.outputs))
-    for _ in range(DEEPEST):
+    for _ in range(TUNING.deepest):
         bounded = np.isfinite(target.enclose(Interval(low, high)).magnitude).all(axis=1)
         if bounded.any():
             middle, half = (low + high)[bounded, None] / 2, (high - low)[bounded, None] / 2  # (b, 1, D)
@@ -101,7 +116,7 @@ def _means_around_poles(target: Target, low: Floats, high: Floats) -> Floats:
             volumes = np.prod((high - low)[bounded], axis=1) / sizes[owner[bounded]]
             np.add.at(totals, owner[bounded], means * volumes[:, None])
         low, high, owner = low[~bounded], high[~bounded], owner[~bounded]
-        if not 0 < len(low) <= MOST_PARTS:
+        if not 0 < len(low) <= TUNING.most_parts:
             break
         axis = axes_towards_poles(target, low, high, np.argmax(high - low, axis=1))
         rows = np.arange(len(low))
@@ -136,12 +151,12 @@ class Modulus:
 
     @classmethod
     def of(cls, target: Target, p: float) -> Modulus:
-        """Differences at random points; (D S) SAMPLES evaluations."""
+        """Differences at random points; (D S) `TUNING.samples` evaluations."""
         domain, rng = target.domain, np.random.default_rng(0)
         low, widths = domain.lo.ravel(), (domain.hi - domain.lo).ravel()
-        rows = domain.sample(SAMPLES, rng)  # (P, D)
-        scales: Floats = 2.0 ** -np.arange(FINEST, 0, -1, dtype=np.float64)
-        base, levels = target.values(rows), np.zeros((domain.size, FINEST))
+        rows = domain.sample(TUNING.samples, rng)  # (P, D)
+        scales: Floats = 2.0 ** -np.arange(TUNING.finest, 0, -1, dtype=np.float64)
+        base, levels = target.values(rows), np.zeros((domain.size, TUNING.finest))
         for axis, place in np.ndindex(*levels.shape):
             moved, shift = rows.copy(), scales[place] * widths[axis]
             inside = rows[:, axis] + shift <= low[axis] + widths[axis]

@@ -39,12 +39,23 @@ Floats = npt.NDArray[np.float64]
 
 STRETCH = 1.1
 """√(mean square distance) over r."""
-SAMPLES = 2048
-NEIGHBOURS = 8
-MOST_CELLS = 2**21
-"""Lattice cells looked at; a finer lattice is only counted."""
-BLOCK = 2**14
-"""Cells looked at a time."""
+
+
+@dataclass(frozen=True)
+class NetTuning:
+    """How a net covers a region. Its radius is proved by the cover itself."""
+
+    samples: int = 2048
+    """Points at which slopes are taken. A round number."""
+    neighbours: int = 8
+    """Nearest points that are compared for a slope. By trial."""
+    most_cells: int = 2**21
+    """Lattice cells looked at; a finer lattice is only counted. For memory."""
+    block: int = 2**14
+    """Cells looked at a time. For memory."""
+
+
+TUNING = NetTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,13 +99,13 @@ def sampled_slope(target: Target) -> float:
     from scipy.spatial import KDTree
 
     rng = np.random.default_rng(0)
-    rows = np.unique(target.domain.sample(SAMPLES, rng), axis=0)  # (S, D)
-    count = min(NEIGHBOURS + 1, len(rows))
+    rows = np.unique(target.domain.sample(TUNING.samples, rng), axis=0)  # (S, D)
+    count = min(TUNING.neighbours + 1, len(rows))
     if count < 2:
         return 0.0
     values = target.values(rows)  # (S, m)
     near = np.asarray(KDTree(rows).query(rows, count)[1])[:, 1:]  # (S, k)
-    pairs = np.hstack([near, rng.integers(0, len(rows), (len(rows), NEIGHBOURS))])  # (S, k')
+    pairs = np.hstack([near, rng.integers(0, len(rows), (len(rows), TUNING.neighbours))])  # (S, k')
     distance = np.sqrt(((rows[pairs] - rows[:, None]) ** 2).sum(axis=2))
     change = np.abs(values[pairs] - values[:, None]).max(axis=2)
     return float((change / np.where(distance > 0, distance, np.inf)).max())
@@ -124,12 +135,12 @@ def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:
     half = sides / 2 + sum_error(np.abs(low) + np.abs(domain.hi.ravel()), 4)  # centres are rounded
     reach, total = float(norm_up(half, axis=0)), prod(counts)
     empty = np.empty((0, domain.size))
-    if total > MOST_CELLS:
+    if total > TUNING.most_cells:
         return Net(empty, empty, reach, 0.0, total)
     kept = []
-    for start in range(0, total, BLOCK):
+    for start in range(0, total, TUNING.block):
         deadline.check("covering the region")
-        index = np.unravel_index(np.arange(start, min(start + BLOCK, total)), counts)
+        index = np.unravel_index(np.arange(start, min(start + TUNING.block, total)), counts)
         centres = low + (np.stack(index, axis=1) + 0.5) * sides  # (b, D)
         kept.append(centres[~domain.excludes(centres - half, centres + half)])
     centres = np.concatenate(kept)
@@ -138,7 +149,7 @@ def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:
     if not inside.all():
         from scipy.spatial import KDTree
 
-        known = np.vstack([centres[inside], domain.sample(SAMPLES, np.random.default_rng(0))])
+        known = np.vstack([centres[inside], domain.sample(TUNING.samples, np.random.default_rng(0))])
         sources[~inside] = known[KDTree(known).query(centres[~inside])[1]]
     drift = float(np.sqrt(((sources - centres) ** 2).sum(axis=1)).max())
     return Net(centres, sources, reach, drift, len(centres))

@@ -19,12 +19,21 @@ from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
-PAIRS = 96
-"""Random points by which interactions and directions are tried."""
-NUMBERS = 2**22
-"""Numbers in the largest temporary array."""
-STEP = 2.0**-17
-"""Difference quotients where no derivative is at hand, as a fraction of the width."""
+
+@dataclass(frozen=True)
+class PartTuning:
+    """How interactions and directions of a black box are tried. What is overlooked is left to the proof."""
+
+    pairs: int = 96
+    """Random points by which interactions and directions are tried. A round number."""
+    numbers: int = 2**22
+    """Numbers in the largest temporary array. For memory: 32 MiB."""
+    step: float = 2.0**-17
+    """Difference quotients where no derivative is at hand, as a fraction of the width. About the cube root of
+    roundoff."""
+
+
+TUNING = PartTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +83,7 @@ def parts_of(target: Target, visible: float, *, lines: bool = True) -> list[Part
 def _groups(target: Target, visible: float) -> list[list[int]]:
     """Variables that interact, transitively: `f(x) - f(x, x_i→y_i) - f(x, x_j→y_j) + f(x, both)` is not zero."""
     size, rng = target.domain.size, np.random.default_rng(1)
-    x, y = target.domain.sample(PAIRS, rng), target.domain.sample(PAIRS, rng)  # (S, D)
+    x, y = target.domain.sample(TUNING.pairs, rng), target.domain.sample(TUNING.pairs, rng)  # (S, D)
     before = target.values(x)
     moved = [_with(x, y, [i]) for i in range(size)]
     alone = [target.values(rows) for rows in moved]
@@ -109,8 +118,8 @@ def _along_a_line(
     target: Target, group: list[int], low: Floats, high: Floats, anchor: Floats, constant: Floats
 ) -> Part | None:
     """The same summand if its gradients are parallel: along the diagonal of the domain on which p·x varies most."""
-    rows = np.tile(anchor, (PAIRS, 1))
-    rows[:, group] = target.domain.sample(PAIRS, np.random.default_rng(2))[:, group]
+    rows = np.tile(anchor, (TUNING.pairs, 1))
+    rows[:, group] = target.domain.sample(TUNING.pairs, np.random.default_rng(2))[:, group]
     slopes = gradients(target, rows)[:, :, group].reshape(-1, len(group)) * (high - low)[group]
     _, sizes, axes = np.linalg.svd(slopes, full_matrices=False)
     if sizes[1] > 1e-4 * sizes[0]:
@@ -129,7 +138,7 @@ def _along_a_line(
 def gradients(target: Target, rows: Floats) -> Floats:
     """Derivatives at rows, (S, D) -> (S, m, D); by Taylor series where the target has them."""
     size = rows.shape[1]
-    step = max(1, NUMBERS // (size * (size + 1)))  # series of all variables at a row
+    step = max(1, TUNING.numbers // (size * (size + 1)))  # series of all variables at a row
     starts = range(0, len(rows), step)
     series = [jet for k in starts if (jet := target.jets(variables(Interval(rows[k : k + step]), 1))) is not None]
     if len(series) == len(starts) and all(np.isfinite(jet.rad).all() for jet in series):
@@ -137,7 +146,7 @@ def gradients(target: Target, rows: Floats) -> Floats:
     low, high = target.domain.lo.ravel(), target.domain.hi.ravel()
     columns = []
     for axis in range(rows.shape[1]):
-        step = STEP * (high[axis] - low[axis])
+        step = TUNING.step * (high[axis] - low[axis])
         after, before = (np.clip(rows + sign * step * np.eye(rows.shape[1])[axis], low, high) for sign in (1, -1))
         apart = (after - before)[:, axis, None]
         columns.append((target.values(after) - target.values(before)) / apart)
@@ -146,6 +155,6 @@ def gradients(target: Target, rows: Floats) -> Floats:
 
 def _agree(target: Target, part: Part, line: Part, visible: float) -> bool:
     """Do two descriptions of one summand agree at random points?"""
-    rows = target.domain.sample(PAIRS, np.random.default_rng(3))
+    rows = target.domain.sample(TUNING.pairs, np.random.default_rng(3))
     first, second = (each.values(target, rows @ each.project.T) for each in (part, line))
     return bool(np.abs(first - second).max() <= visible + 256 * ULP * np.abs(first).max())

@@ -27,18 +27,30 @@ from .tokens import Tokens
 Floats = npt.NDArray[np.float64]
 Density = Callable[[Floats], Floats]
 
-BEYOND = 4.0
-"""How far beyond each end, in units of τ(high) - τ(low), ghosts may lie."""
-EVEN = 257
-"""Equidistant nodes."""
-HALVINGS, PER_HALVING = 64, 12
-"""Nodes at distances from a cluster that halve so often, so many for each halving."""
-GRADED = 1e3
-"""Ratio of densities from which on the digits of x near the finest point matter."""
-LEVELS = 65
-"""Points among which the level of slopes is chosen."""
-RESOLVED = 1e-13
-"""Nodes closer than this in the mesh variable, as a fraction of all of it, are one."""
+
+@dataclass(frozen=True)
+class PotentialTuning:
+    """How tokens are spread by a density. Their error is sampled and proved later."""
+
+    beyond: float = 4.0
+    """How far beyond each end, in units of τ(high) - τ(low), ghosts may lie. By trial."""
+    even: int = 257
+    """Equidistant nodes. A round number."""
+    halvings: int = 64
+    """Distances from a cluster halve so often. Below, floats do not tell places apart."""
+    per_halving: int = 12
+    """Nodes for each halving. By trial."""
+    graded: float = 1e3
+    """Ratio of densities from which on the digits of x near the finest point matter. Where two digits of x are lost at
+    the fine end, a third follows."""
+    levels: int = 65
+    """Points among which the level of slopes is chosen. A round number."""
+    resolved: float = 1e-13
+    """Nodes closer than this in the mesh variable, as a fraction of all of it, are one. A thousand units of roundoff,
+    about."""
+
+
+TUNING = PotentialTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,23 +67,25 @@ class Mesh:
     def of(cls, density: Density, low: float, high: float, clusters: Floats | None = None) -> Mesh:
         """The mesh of a density, which may be large near the points `clusters` (P,)."""
         width = high - low
-        away = width * 2.0 ** -np.arange(0, HALVINGS, 1 / PER_HALVING)
+        away = width * 2.0 ** -np.arange(0, TUNING.halvings, 1 / TUNING.per_halving)
         around = np.concatenate([[low, high], [] if clusters is None else clusters])
         near = np.stack([around + away[:, None], around - away[:, None]])
-        nodes = np.concatenate([np.linspace(low, high, EVEN), near.ravel()])
+        nodes = np.concatenate([np.linspace(low, high, TUNING.even), near.ravel()])
         nodes = np.unique(np.clip(nodes, low, high))
         dense = density(nodes)
         variable = _integral(dense, nodes)
-        apart = np.diff(np.floor(variable / (RESOLVED * variable[-1])), prepend=-1) > 0
+        apart = np.diff(np.floor(variable / (TUNING.resolved * variable[-1])), prepend=-1) > 0
         apart[-2:] = [False, True]
         nodes, dense, variable = nodes[apart], dense[apart], variable[apart]
         total = variable[-1]
         return cls(
             low,
             high,
-            np.concatenate([[low - BEYOND * total / dense[0]], nodes, [high + BEYOND * total / dense[-1]]]),
+            np.concatenate(
+                [[low - TUNING.beyond * total / dense[0]], nodes, [high + TUNING.beyond * total / dense[-1]]]
+            ),
             np.concatenate([dense[:1], dense, dense[-1:]]),
-            np.concatenate([[-BEYOND * total], variable, [(1 + BEYOND) * total]]),
+            np.concatenate([[-TUNING.beyond * total], variable, [(1 + TUNING.beyond) * total]]),
         )
 
     @classmethod
@@ -83,7 +97,7 @@ class Mesh:
     def origin(self) -> float:
         """Where scores should be small: the middle, or the finest point of a strongly graded mesh."""
         inner = self.density[1:-1]
-        if inner.max() < GRADED * inner.min():
+        if inner.max() < TUNING.graded * inner.min():
             return self.low + (self.high - self.low) / 2
         return float(self.nodes[1 + int(np.argmax(inner))])
 
@@ -94,7 +108,7 @@ class Mesh:
         It minimises the largest `|x - origin| |φ'(x) - φ'(level)|`. For a mesh that is finest at one end, it is the
         other end: steep tokens then matter near the origin only.
         """
-        points, rise = self.points(LEVELS), _integral(self.density**2, self.nodes)
+        points, rise = self.points(TUNING.levels), _integral(self.density**2, self.nodes)
         slopes = np.interp(points, self.nodes, rise)  # (L,), φ' but for a factor
         worst = (np.abs(points - self.origin) * np.abs(slopes[:, None] - slopes)).max(axis=1)
         return float(points[np.argmin(worst)])

@@ -1,8 +1,8 @@
 """One head and an affine map for scattered, noisy data.
 
 Rows are standardised. Tokens sit at the centres of clusters, with a metric found by evidence (`evidence.py`), and may
-then be polished. All this is done on at most TUNING rows. The values, the affine map and the constant are solved for
-all rows, by the ridge problem that the evidence is about.
+then be polished. All this is done on at most `TUNING.rows` rows. The values, the affine map and the constant are solved
+for all rows, by the ridge problem that the evidence is about.
 
 >>> rng = np.random.default_rng(0)
 >>> X = rng.uniform(-1, 1, (200, 2))
@@ -25,25 +25,38 @@ from .tokens import Tokens
 
 Floats = npt.NDArray[np.float64]
 
-TUNING = 1000
-"""Rows on which tokens are chosen."""
-STEPS = 40
-"""Steps towards a metric, and of polish."""
-WIDTHS = (0.3, 4.5)
-"""Widths of tokens to start from: the evidence has valleys that lead nowhere, and a few steps tell them apart."""
-SCOUTS, SCOUTING = 64, 12
-"""Tokens and steps for that."""
-COARSE = 1e-4
-"""The smallest noise for that, as a share of the variance of y: which valley is right can be told from far away, and
-near data without noise the evidence is too steep to look around in."""
-DOUBT = 0.1
-"""Differences of evidence that say nothing."""
-TIE = 1e-9
-"""Differences of squared distances that say nothing: rows of a lattice are as near to one centre as to another."""
-ROUNDS = 50
-"""Of clustering, at most."""
-BLOCK = 4096
-"""Rows whose weights are in memory at a time."""
+
+@dataclass(frozen=True)
+class RegressionTuning:
+    """How a head is fitted to data. Errors on data are measured, so these values decide quality and time."""
+
+    rows: int = 1000
+    """Rows on which tokens are chosen. For time: fitting takes their square."""
+    steps: int = 40
+    """Steps towards a metric, and of polish. By trial."""
+    widths: tuple[float, ...] = (0.3, 4.5)
+    """Widths of tokens to start from: the evidence has valleys that lead nowhere, and a few steps tell them apart. By
+    trial."""
+    scouts: int = 64
+    """Tokens of the fit that tells starts apart. By trial."""
+    scouting: int = 12
+    """Steps of it. By trial."""
+    coarse: float = 1e-4
+    """The smallest noise for that, as a share of the variance of y: which valley is right can be told from far away,
+    and near data without noise the evidence is too steep to look around in. By trial."""
+    doubt: float = 0.1
+    """Differences of evidence that say nothing. A tenth of a natural unit of evidence."""
+    tie: float = 1e-9
+    """Differences of squared distances that say nothing: rows of a lattice are as near to one centre as to another. A
+    round number far above roundoff."""
+    rounds: int = 50
+    """Of clustering, at most. A round number: clusters settle in fewer."""
+    block: int = 4096
+    """Rows whose weights are in memory at a time. For memory."""
+
+
+TUNING = RegressionTuning()
+
 CONSTANT = 1e-12
 """A column whose spread beside its largest entry is smaller than this does not vary."""
 
@@ -85,19 +98,19 @@ def fitted(
 ) -> RegressionFit:
     """Fit rows (n, D) and (n, m), or TimeLimitReached; the same result for the same seed.
 
-    O(n N²) and O(TUNING N² STEPS).
+    O(n N²) and O(R N² S), R rows and S steps of `TUNING`.
     """
     rng = np.random.default_rng(seed)
     centre, spread = _standard(X)
     level, unit = _standard(y)
     u, z = (X - centre) / spread, (y - level) / unit
-    few = np.sort(rng.permutation(len(u))[:TUNING])
+    few = np.sort(rng.permutation(len(u))[: TUNING.rows])
     some, data = u[few], z[few]
     centres = _centres(some, recipe.tokens, rng)
     scouted = start or _scouted(some, data, rng, deadline)
-    model = scouted.improved(centres, some, data, STEPS, deadline=deadline)[0].model(centres)
+    model = scouted.improved(centres, some, data, TUNING.steps, deadline=deadline)[0].model(centres)
     if recipe.polish:
-        model = polished(model, some, data, STEPS, deadline)
+        model = polished(model, some, data, TUNING.steps, deadline)
     values, slopes, constant = _solved(model, u, z, deadline)
     tokens = model.tokens.about(np.zeros(u.shape[1]))
     return RegressionFit(centre, spread, tokens, unit * values, unit * slopes, level + unit * constant, scouted)
@@ -105,13 +118,13 @@ def fitted(
 
 def _scouted(u: Floats, z: Floats, rng: np.random.Generator, deadline: Deadline) -> Metric:
     """A metric found with few tokens, from several starts; a later start must be better beyond doubt."""
-    centres = _centres(u, SCOUTS, rng)
+    centres = _centres(u, TUNING.scouts, rng)
     best, least = Metric.usual(u.shape[1]), inf
-    for width in WIDTHS:
-        found, value = Metric.usual(u.shape[1], width).improved(centres, u, z, SCOUTING, COARSE, deadline)
-        if value < least - DOUBT:
+    for width in TUNING.widths:
+        found, value = Metric.usual(u.shape[1], width).improved(centres, u, z, TUNING.scouting, TUNING.coarse, deadline)
+        if value < least - TUNING.doubt:
             best, least = found, value
-    return best.improved(centres, u, z, STEPS, COARSE, deadline)[0]
+    return best.improved(centres, u, z, TUNING.steps, TUNING.coarse, deadline)[0]
 
 
 def _standard(columns: Floats) -> tuple[Floats, Floats]:
@@ -133,9 +146,9 @@ def _centres(u: Floats, count: int, rng: np.random.Generator) -> Floats:
 def _clustered(u: Floats, centres: Floats) -> Floats:
     """Means of the rows nearest to each centre, until they stay; the first of several that are equally near counts."""
     before = None
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         squares = (centres**2).sum(axis=1) - 2 * u @ centres.T  # (n, N), up to a number for each row
-        nearest = np.argmax(squares <= squares.min(axis=1, keepdims=True) + TIE, axis=1)  # (n,)
+        nearest = np.argmax(squares <= squares.min(axis=1, keepdims=True) + TUNING.tie, axis=1)  # (n,)
         if before is not None and np.array_equal(nearest, before):
             break
         used, before = np.unique(nearest), nearest
@@ -150,7 +163,7 @@ def _solved(model: Model, u: Floats, z: Floats, deadline: Deadline) -> tuple[Flo
     """
     from scipy.linalg import cho_solve
 
-    blocks = [slice(start, start + BLOCK) for start in range(0, len(u), BLOCK)]
+    blocks = [slice(start, start + TUNING.block) for start in range(0, len(u), TUNING.block)]
     middle = np.sum([model.features(u[block]).sum(axis=0) for block in blocks], axis=0) / len(u)  # (F,)
     gram, moments = np.eye(len(middle)), np.zeros((len(middle), z.shape[1]))
     for block in blocks:

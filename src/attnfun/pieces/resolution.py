@@ -1,8 +1,8 @@
 """How finely functions of one variable must be resolved, place by place: piecewise polynomials.
 
-An interval is halved until, on each piece, the polynomial through `DEGREE + 1` Chebyshev points follows the functions
-to within a tolerance: its last coefficients are small, and it agrees with the functions on a fine grid of the whole
-interval. The pieces are short where the functions oscillate, peak or bend, and say how many tokens will be needed
+An interval is halved until, on each piece, the polynomial through `TUNING.degree + 1` Chebyshev points follows the
+functions to within a tolerance: its last coefficients are small, and it agrees with the functions on a fine grid of the
+whole interval. The pieces are short where the functions oscillate, peak or bend, and say how many tokens will be needed
 before any is placed. The cost is that of the samples, about 40 a piece.
 """
 
@@ -20,32 +20,46 @@ from .singularities import Line
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-DEGREE = 16
-LAST = 3
-"""Coefficients at the end that must be small."""
-GRID = 2**13
-"""Intervals of the grid on which polynomials are compared with the functions: narrower peaks may be missed."""
-AGREE = 4.0
-"""Multiples of the tolerance by which they may differ there."""
+
+@dataclass(frozen=True)
+class ResolutionTuning:
+    """How dense tokens must be. A plan, which is checked on samples and proved later."""
+
+    degree: int = 16
+    """Degree of the polynomials. By trial."""
+    last: int = 3
+    """Coefficients at the end that must be small. Odd and even functions have one of two that is zero."""
+    grid: int = 2**13
+    """Intervals of the grid on which polynomials are compared with the functions: narrower peaks may be missed. A round
+    number."""
+    agree: float = 4.0
+    """Multiples of the tolerance by which they may differ there. By trial."""
+    level: int = 4
+    """Pieces over which numbers of pieces are levelled out. By trial."""
+    first_cut: float = 0.4871
+    """The first cut, as a fraction of the interval. A corner at a cut would not be seen, and corners like round
+    numbers. Any number that nobody writes."""
+    narrowest: float = 2.0**-44
+    """Pieces are not halved below this fraction of the interval. 256 units of roundoff."""
+    fewest_floats: int = 128
+    """Nor where the halves would hold fewer floats than about half as many: tokens have places between them. A round
+    number."""
+    tokens_a_piece: float = 4.2
+    """About the tokens that a bank needs for a piece. By trial."""
+    least_share: float = 0.55
+    """A piece needs this share of them at the least: pieces come in powers of two, so some are shorter than need be.
+    Just above a half."""
+    ratio: float = 4.1
+    """Neighbours are no more uneven than this. Just above 4, two halvings."""
+
+
+TUNING = ResolutionTuning()
+
 NOISE = 64 * ULP
 """Functions are not known better than to this fraction of their largest value."""
-LEVEL = 4
-"""Pieces over which numbers of pieces are levelled out."""
-FIRST_CUT = 0.4871
-"""The first cut, as a fraction of the interval. A corner at a cut would not be seen, and corners like round numbers."""
-NARROWEST = 2.0**-44
-"""Pieces are not halved below this fraction of the interval."""
-FEWEST_FLOATS = 128
-"""Nor where the halves would hold fewer floats than about half as many: tokens have places between them."""
-TOKENS_A_PIECE = 4.2
-"""About the tokens that a bank needs for a piece."""
-LEAST_SHARE = 0.55
-"""A piece needs this share of them at the least: pieces come in powers of two, so some are shorter than need be."""
-RATIO = 4.1
-"""Neighbours are no more uneven than this."""
 
-_TURNS = -np.cos(np.pi * np.arange(DEGREE + 1) / DEGREE)  # (DEGREE+1,)
-_COEFFICIENTS = np.linalg.inv(np.polynomial.chebyshev.chebvander(_TURNS, DEGREE)).T  # values -> coefficients
+_TURNS = -np.cos(np.pi * np.arange(TUNING.degree + 1) / TUNING.degree)  # (degree+1,)
+_COEFFICIENTS = np.linalg.inv(np.polynomial.chebyshev.chebvander(_TURNS, TUNING.degree)).T  # values -> coefficients
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,12 +89,17 @@ class Resolution:
     @property
     def tokens(self) -> int:
         """About the tokens of a bank that follows the functions."""
-        return int(TOKENS_A_PIECE * float(self.share.sum()))
+        return int(TUNING.tokens_a_piece * float(self.share.sum()))
+
+    @property
+    def tokens_each(self) -> Floats:
+        """About the tokens that each piece needs, (P,)."""
+        return TUNING.tokens_a_piece * self.share
 
     @property
     def share(self) -> Floats:
         """The tokens that each piece needs beside a full one, (P,)."""
-        return levelled(np.maximum(self.lengths, LEAST_SHARE))
+        return levelled(np.maximum(self.lengths, TUNING.least_share))
 
     @property
     def divisible(self) -> Flags:
@@ -94,12 +113,12 @@ class Resolution:
         return Resolution(edges, lengths, self.scale)
 
     def balanced(self) -> Resolution:
-        """The same with pieces cut that are more than RATIO times as wide as a neighbour."""
+        """The same with pieces cut that are more than `TUNING.ratio` times as wide as a neighbour."""
         found = self
         while True:
             widths = np.diff(found.edges)
             least = np.minimum(np.append(np.inf, widths[:-1]), np.append(widths[1:], np.inf))
-            uneven = (widths > RATIO * least) & found.divisible
+            uneven = (widths > TUNING.ratio * least) & found.divisible
             if not uneven.any():
                 return found
             found = found.halved(uneven)
@@ -107,7 +126,7 @@ class Resolution:
 
 def _indivisible(starts: Floats, ends: Floats) -> Flags:
     """Which pieces hold few floats, (P,)?"""
-    return ends - starts < FEWEST_FLOATS * np.spacing(np.maximum(np.abs(starts), np.abs(ends)))
+    return ends - starts < TUNING.fewest_floats * np.spacing(np.maximum(np.abs(starts), np.abs(ends)))
 
 
 def levelled(numbers: Floats) -> Floats:
@@ -115,9 +134,9 @@ def levelled(numbers: Floats) -> Floats:
 
     Rough densities cost digits (`lattices.py`).
     """
-    wide = np.pad(numbers, LEVEL, mode="edge")
-    largest = np.lib.stride_tricks.sliding_window_view(wide, LEVEL + 1).max(axis=1)  # (P+LEVEL,)
-    return np.lib.stride_tricks.sliding_window_view(largest, LEVEL + 1).mean(axis=1)
+    wide = np.pad(numbers, TUNING.level, mode="edge")
+    largest = np.lib.stride_tricks.sliding_window_view(wide, TUNING.level + 1).max(axis=1)  # (P+level,)
+    return np.lib.stride_tricks.sliding_window_view(largest, TUNING.level + 1).mean(axis=1)
 
 
 def resolution(line: Line, low: float, high: float, aim: float, most: int, deadline: Deadline = NEVER) -> Resolution:
@@ -129,28 +148,28 @@ def resolution(line: Line, low: float, high: float, aim: float, most: int, deadl
     >>> found.count
     16
     """
-    grid = np.clip(low + (high - low) * np.arange(GRID + 1) / GRID, low, high)
+    grid = np.clip(low + (high - low) * np.arange(TUNING.grid + 1) / TUNING.grid, low, high)
     at_grid = line(grid)  # (G, C)
     scale = float(np.abs(at_grid).max())
     tolerance = max(aim, NOISE * scale)
-    first = low + FIRST_CUT * (high - low)
+    first = low + TUNING.first_cut * (high - low)
     starts, ends, done, lengths = np.array([low, first]), np.array([first, high]), list[Floats](), list[Floats]()
     while len(starts):
         middles = starts + (ends - starts) / 2
-        points = np.clip(middles[:, None] + (ends - starts)[:, None] / 2 * _TURNS, low, high)  # (P, DEGREE+1)
+        points = np.clip(middles[:, None] + (ends - starts)[:, None] / 2 * _TURNS, low, high)  # (P, degree+1)
         values = line(points.ravel()).reshape(*points.shape, -1)
         scale = max(scale, float(np.abs(values).max()))
-        coefficients = np.einsum("pdc,dk->pkc", values, _COEFFICIENTS)  # (P, DEGREE+1, C)
-        good = np.abs(coefficients[:, -LAST:]).max(axis=(1, 2)) <= tolerance
-        good &= ~_disagree(grid, at_grid, starts, ends, coefficients, good, AGREE * tolerance)
-        good |= (ends - starts <= NARROWEST * (high - low)) | _indivisible(starts, ends)
-        matters = np.abs(coefficients).max(axis=2) > tolerance  # (P, DEGREE+1)
-        length = (DEGREE + 1 - np.argmax(matters[:, ::-1], axis=1)) * matters.any(axis=1) / (DEGREE + 1)
-        length = np.maximum(length, 1 / (DEGREE + 1))
+        coefficients = np.einsum("pdc,dk->pkc", values, _COEFFICIENTS)  # (P, degree+1, C)
+        good = np.abs(coefficients[:, -TUNING.last :]).max(axis=(1, 2)) <= tolerance
+        good &= ~_disagree(grid, at_grid, starts, ends, coefficients, good, TUNING.agree * tolerance)
+        good |= (ends - starts <= TUNING.narrowest * (high - low)) | _indivisible(starts, ends)
+        matters = np.abs(coefficients).max(axis=2) > tolerance  # (P, degree+1)
+        length = (TUNING.degree + 1 - np.argmax(matters[:, ::-1], axis=1)) * matters.any(axis=1) / (TUNING.degree + 1)
+        length = np.maximum(length, 1 / (TUNING.degree + 1))
         done.append(starts[good])
         lengths.append(length[good])
         starts, middles, ends = starts[~good], middles[~good], ends[~good]
-        if TOKENS_A_PIECE * (len(starts) + sum(map(len, done))) > most or deadline.over:
+        if TUNING.tokens_a_piece * (len(starts) + sum(map(len, done))) > most or deadline.over:
             done.append(starts)
             lengths.append(length[~good])
             break
@@ -168,7 +187,7 @@ def _disagree(
     piece = piece[inside]
     half = (ends - starts)[piece] / 2
     turns = np.clip((grid[inside] - starts[piece]) / half - 1, -1, 1)  # (G',)
-    basis = np.polynomial.chebyshev.chebvander(turns, DEGREE)  # (G', DEGREE+1)
+    basis = np.polynomial.chebyshev.chebvander(turns, TUNING.degree)  # (G', degree+1)
     found = np.einsum("gk,gkc->gc", basis, coefficients[piece])
     wrong = ~(np.abs(found - at_grid[inside]).max(axis=1) <= allowed)
     return np.bincount(piece[wrong], minlength=len(starts)) > 0

@@ -29,14 +29,24 @@ from ..targets.piecewise import PiecewiseLinear, Stage
 
 Floats = npt.NDArray[np.float64]
 
-FIRST = 4
-"""Pieces along a direction in the first attempt."""
-SAMPLES = 4
-"""Points for each number that is solved for."""
-RIDGE = 1e-10
-"""Weight of the values' own squares, relative to the mean square of the columns."""
-STEP = 2.0**-16
-"""Of the differences that say in which directions f varies, relative to the domain."""
+
+@dataclass(frozen=True)
+class RidgeTuning:
+    """How rectifiers are placed along directions. Their error is proved later."""
+
+    first: int = 4
+    """Pieces along a direction in the first attempt. A round number."""
+    samples: int = 4
+    """Points for each number that is solved for. The usual oversampling of least squares."""
+    ridge: float = 1e-10
+    """Weight of the values' own squares, relative to the mean square of the columns. Far above roundoff, far below what
+    matters."""
+    step: float = 2.0**-16
+    """Of the differences that say in which directions f varies, relative to the domain. About the cube root of
+    roundoff, where differences are most exact."""
+
+
+TUNING = RidgeTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +81,7 @@ class RidgeFit:
 def fitted(target: Target, aim: float, units: int, seed: int = 0, deadline: Deadline = NEVER) -> RidgeFit:
     """A sum of ridge functions whose sampled error is at most `aim`, or the best one found with so many units."""
     sample = _Sample(target, seed)
-    directions, pieces = min(2, target.domain.size), FIRST
+    directions, pieces = min(2, target.domain.size), TUNING.first
     best = sample.solved(directions, pieces)
     while best.error > aim and not deadline.over:
         more = [(directions, pieces * 3 // 2), (directions * 3 // 2 + 1, pieces)]
@@ -137,9 +147,13 @@ class _Sample:
     def _varying(self) -> Floats:
         """Directions in which f varies most, the axes, and sums and differences of two variables."""
         size = len(self.centre)
-        points = self.rng.uniform(-1, 1, (64, size)) * (1 - STEP)
+        points = self.rng.uniform(-1, 1, (64, size)) * (1 - TUNING.step)
         slopes = np.stack(
-            [self._values(points + STEP * axis) - self._values(points - STEP * axis) for axis in np.eye(size)], axis=2
+            [
+                self._values(points + TUNING.step * axis) - self._values(points - TUNING.step * axis)
+                for axis in np.eye(size)
+            ],
+            axis=2,
         ).reshape(-1, size)  # (64 m, D)
         sizes, axes = np.linalg.eigh(slopes.T @ slopes)
         leading = axes.T[::-1][sizes[::-1] > 1e-9 * sizes[-1]] if sizes[-1] > 0 else axes.T[:1]
@@ -150,11 +164,11 @@ class _Sample:
         """Values at the corners by least squares, and as rectifiers."""
         along = self._chosen(directions)  # (K, D)
         corners = np.linspace(-1, 1, pieces + 1)  # (N + 1,)
-        count = max(1024, SAMPLES * len(along) * (pieces + 1))
+        count = max(1024, TUNING.samples * len(along) * (pieces + 1))
         points = np.concatenate([self._points(count), self._ends(along, count // 4)])
         columns = _hats(points, along, pieces)  # (B, K (N + 1))
         products = columns.T @ columns
-        products[np.diag_indices_from(products)] += RIDGE * np.trace(products) / len(products)
+        products[np.diag_indices_from(products)] += TUNING.ridge * np.trace(products) / len(products)
         values = np.linalg.solve(products, columns.T @ self._values(points))  # (K (N + 1), m)
         ends = self._ends(along, 512)
         error = max(

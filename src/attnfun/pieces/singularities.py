@@ -25,7 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..resources.deadline import NEVER, Deadline
-from .potentials import HALVINGS, Mesh
+from . import potentials
+from .potentials import Mesh
 
 if TYPE_CHECKING:
     from scipy.interpolate import AAA
@@ -35,24 +36,36 @@ Complexes = npt.NDArray[np.complex128]
 Line = Callable[[Floats], Floats]
 """Values of C functions of one variable: (S,) -> (S, C)."""
 
-FIRST, LAST = 65, 1500
-"""Samples before and after refinement."""
-BETWEEN = 3
-"""Samples added between neighbouring support points."""
-TERMS = 120
-SHARPNESS = 4
-ROUGH = 1e-2
-"""Poles this close, as a fraction of the width, may mean a corner."""
-CLOSEST = 1e-17
-"""Poles closer to the interval than this fraction of its width are real singularities, seen through rounding."""
+
+@dataclass(frozen=True)
+class SingularityTuning:
+    """How singularities are looked for. One that is missed costs tokens, not truth."""
+
+    first: int = 65
+    """Samples before refinement. A round number."""
+    last: int = 1500
+    """Samples after refinement, at most. For time: fits take their cube."""
+    between: int = 3
+    """Samples added between neighbouring support points. By trial."""
+    terms: int = 120
+    """Terms of a rational function, at most. By trial."""
+    exponent: int = 4
+    """Exponent of the norm in which distances of several poles are put together. By trial."""
+    rough: float = 1e-2
+    """Poles this close, as a fraction of the width, may mean a corner. By trial."""
+    closest: float = 1e-17
+    """Poles closer to the interval than this fraction of its width are real singularities, seen through rounding. Below
+    the roundoff of float64."""
+    smooth: float = 0.3
+    """Second differences of smooth functions fall by this factor at least, once the step is well below the distance
+    `near` poles away. A quarter for a parabola, and some room."""
+    near: int = 16
+    """Steps begin at the distance of the nearest pole over this. A round number."""
+    straight: float = 0.1
+    """Bends smaller than this fraction of the tolerance do not matter. A round number."""
 
 
-SMOOTH = 0.3
-"""Second differences of smooth functions fall by this factor at least, once the step is well below the distance `NEAR`
-poles away."""
-NEAR = 16
-STRAIGHT = 0.1
-"""Bends smaller than this fraction of the tolerance do not matter."""
+TUNING = SingularityTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,18 +81,18 @@ class Survey:
     @property
     def rough(self) -> bool:
         """Do poles gather inside the interval, as they do at corners?"""
-        near = np.abs(self.poles.imag) < ROUGH * (self.high - self.low)
+        near = np.abs(self.poles.imag) < TUNING.rough * (self.high - self.low)
         return bool((near & (self.poles.real > self.low) & (self.poles.real < self.high)).any())
 
     def mesh(self) -> Mesh:
         """A mesh as fine as the poles demand."""
         if not len(self.poles):
             return Mesh.uniform(self.low, self.high)
-        coarsest, closest = 2 / (self.high - self.low), CLOSEST * (self.high - self.low)
+        coarsest, closest = 2 / (self.high - self.low), TUNING.closest * (self.high - self.low)
 
         def density(x: Floats) -> Floats:
             distance = np.maximum(np.abs(x[:, None] - self.poles), closest)  # (S, P)
-            return (coarsest**SHARPNESS + (distance**-SHARPNESS).sum(axis=1)) ** (1 / SHARPNESS)
+            return (coarsest**TUNING.exponent + (distance**-TUNING.exponent).sum(axis=1)) ** (1 / TUNING.exponent)
 
         return Mesh.of(density, self.low, self.high, np.clip(self.poles.real, self.low, self.high))
 
@@ -87,9 +100,9 @@ class Survey:
 def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline = NEVER) -> Survey:
     """Sample functions where they vary until a rational fit predicts new samples to within `aim`.
 
-    About `BETWEEN` samples go between any two support points of the fit, so the cost follows the difficulty.
+    About `TUNING.between` samples go between any two support points of the fit, so the cost follows the difficulty.
     """
-    turns = (1 - np.cos(np.linspace(0, np.pi, FIRST))) / 2
+    turns = (1 - np.cos(np.linspace(0, np.pi, TUNING.first))) / 2
     points = np.clip(low + (high - low) * turns, low, high)
     values = line(points)  # (S, C)
     mixture = np.random.default_rng(0).normal(size=values.shape[1])
@@ -101,9 +114,9 @@ def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline =
         if fit is None:
             break
         support = np.unique(np.concatenate([[low], np.real(fit.support_points), [high]]))
-        shares = np.arange(1, BETWEEN + 1) / (BETWEEN + 1)
+        shares = np.arange(1, TUNING.between + 1) / (TUNING.between + 1)
         new = np.setdiff1d((support[:-1, None] + np.diff(support)[:, None] * shares).ravel(), points)
-        if not len(new) or len(points) + len(new) > LAST or deadline.over:
+        if not len(new) or len(points) + len(new) > TUNING.last or deadline.over:
             break
         added = line(new) / unit
         wrong = np.abs(fit(new).real - added @ mixture).max()
@@ -119,13 +132,13 @@ def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline =
 def _at_end(line: Line, end: float, poles: Complexes, width: float, aim: float) -> Complexes:
     """A pole that stands for a branch point at the end, none if there is not; the interval is `end .. end + width`."""
     nearest = float(np.abs(poles - end).min(initial=np.inf))
-    if nearest > ROUGH * abs(width):
+    if nearest > TUNING.rough * abs(width):
         return np.empty(0, dtype=np.complex128)
-    steps = np.copysign(nearest / NEAR, width) * 0.5 ** np.arange(HALVINGS)  # (K,)
+    steps = np.copysign(nearest / TUNING.near, width) * 0.5 ** np.arange(potentials.TUNING.halvings)  # (K,)
     values = line(np.concatenate([[end], end + steps, end + 2 * steps]))  # (2K+1, C)
     middle, far = values[1 : len(steps) + 1], values[len(steps) + 1 :]
     bends = np.abs(values[0] - 2 * middle + far).max(axis=1)  # (K,)
-    singular = (bends[1:] > SMOOTH * bends[:-1]) & (bends[:-1] > STRAIGHT * aim)
+    singular = (bends[1:] > TUNING.smooth * bends[:-1]) & (bends[:-1] > TUNING.straight * aim)
     depth = len(singular) if singular.all() else int(np.argmin(singular))
     return np.array([end - steps[depth]] if depth else [], dtype=np.complex128)
 
@@ -140,7 +153,7 @@ def _rational(points: Floats, values: Floats, tolerance: float) -> AAA | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return AAA(points, values, rtol=tolerance, max_terms=TERMS, clean_up=False)
+            return AAA(points, values, rtol=tolerance, max_terms=TUNING.terms, clean_up=False)
         except (ValueError, np.linalg.LinAlgError):
             return None
 
@@ -149,6 +162,6 @@ def _genuine(fit: AAA, low: float, high: float, visible: float) -> Complexes:
     """Poles whose term `residue/(x - pole)` is somewhere larger than `visible`, one of each pair, none far away."""
     poles, residues = fit.poles(), fit.residues()
     distance = np.abs(poles - np.clip(poles.real, low, high))
-    inside = (distance < CLOSEST * (high - low)) & (poles.real > low) & (poles.real < high)
-    seen = np.abs(residues) > visible * np.maximum(distance, CLOSEST * (high - low))
+    inside = (distance < TUNING.closest * (high - low)) & (poles.real > low) & (poles.real < high)
+    seen = np.abs(residues) > visible * np.maximum(distance, TUNING.closest * (high - low))
     return poles[seen & ~inside & (poles.imag >= 0) & (distance < high - low)]

@@ -27,11 +27,26 @@ from .solve import solved
 
 Floats = npt.NDArray[np.float64]
 
-HEADS = (1, 2, 3, 4, 6, 8, 12, 16)
-SIZES = (9, 12, 16, 20)
-"""Tokens of each head."""
-MOST = 240
-"""Tokens of all heads."""
+
+@dataclass(frozen=True)
+class SliceTuning:
+    """How a sum of heads on slices is sized. Its error is sampled and proved later."""
+
+    heads: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16)
+    """Numbers of heads that are tried. By trial."""
+    sizes: tuple[int, ...] = (9, 12, 16, 20)
+    """Tokens of each head. By trial."""
+    most: int = 240
+    """Tokens of all heads. For time."""
+    ridge: float = 1.0
+    """Penalty on values, in units of roundoff. The least that keeps values from noise."""
+    points: int = 8
+    """Points a token; every other one is a check. By trial."""
+    fewest_points: int = 257
+    """Points at least. A round number."""
+
+
+TUNING = SliceTuning()
 
 
 @dataclass(frozen=True)
@@ -44,11 +59,6 @@ class Shape:
 
 
 SHAPES = (Shape(1.0, 2, False), Shape(0.7, 2, False), Shape(1.0, 3, True))
-RIDGE = 1.0
-"""Penalty on values, in units of roundoff."""
-POINTS = 8
-"""Points a token; every other one is a check."""
-FEWEST_POINTS = 257
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +87,9 @@ class Slices:
 
 def sliced(search: Search, dtype: str) -> tuple[Slices, float]:
     """The fewest tokens in slices that reach the search's aim, or the best found; and the error, rounding estimated."""
-    best, error = _of(search, HEADS[0], SIZES[0], SHAPES[0], dtype)
-    for heads, size in sorted(product(HEADS, SIZES), key=prod):
-        if error <= search.aim or heads * size > MOST or search.deadline.over:
+    best, error = _of(search, TUNING.heads[0], TUNING.sizes[0], SHAPES[0], dtype)
+    for heads, size in sorted(product(TUNING.heads, TUNING.sizes), key=prod):
+        if error <= search.aim or heads * size > TUNING.most or search.deadline.over:
             break
         fits = [_of(search, heads, size, shape, dtype) for shape in SHAPES]
         best, error = min((best, error), *fits, key=lambda fit: fit[1])
@@ -87,13 +97,13 @@ def sliced(search: Search, dtype: str) -> tuple[Slices, float]:
 
 
 def _of(search: Search, heads: int, size: int, shape: Shape, dtype: str) -> tuple[Slices, float]:
-    points, values = search.sampled(max(FEWEST_POINTS, POINTS * heads * size))
+    points, values = search.sampled(max(TUNING.fewest_points, TUNING.points * heads * size))
     cuts = search.mesh.at(np.linspace(0.0, 1.0, heads + 1))  # (H+1,)
     axes = []
     for low, high in pairwise(cuts):
         mesh = Mesh.of(search.mesh.dense, float(low), float(high))
         tokens = mesh.tokens(size, shape.gamma, shape.ghosts)
-        axis = Axis(mesh, tokens, mesh.origin, RIDGE * FORMATS[dtype].grain, points[::2], np.ones(1))
+        axis = Axis(mesh, tokens, mesh.origin, TUNING.ridge * FORMATS[dtype].grain, points[::2], np.ones(1))
         axes += representable((axis,), dtype)
     slices = Slices(tuple(axes), (values.max(axis=0) + values.min(axis=0)) / 2, shape.closed)
     return slices, float(_errors(slices, points, values, FORMATS[dtype]).max())

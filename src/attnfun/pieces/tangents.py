@@ -35,18 +35,26 @@ from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
-BOXES = 4096
-"""Boxes on which second derivatives are enclosed for a start."""
-ENTRIES = 2**20
-"""Numbers in the largest temporary array."""
-COPIES = 6
-"""Arrays of all second derivatives at a time."""
-FLOOR = 0.03
-"""The density of cells is at least this fraction of the largest on its axis."""
-MOST_PLANES = 1024
-"""Every plane is a token that attends to all others."""
-NEARLY = 0.02
-"""Convex up to this fraction of the requested error is convex."""
+
+@dataclass(frozen=True)
+class TangentTuning:
+    """How tangent planes are spread. The error of the fit is proved whatever they are."""
+
+    boxes: int = 4096
+    """Boxes on which second derivatives are enclosed for a start. For time."""
+    entries: int = 2**20
+    """Numbers in the largest temporary array. For memory."""
+    copies: int = 6
+    """Arrays of all second derivatives at a time. Counted."""
+    floor: float = 0.03
+    """The density of cells is at least this fraction of the largest on its axis. By trial."""
+    most_planes: int = 1024
+    """Every plane is a token that attends to all others. For time: a plane attends to all others."""
+    nearly: float = 0.02
+    """Convex up to this fraction of the requested error is convex. A small part of the tolerance."""
+
+
+TUNING = TangentTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,13 +80,13 @@ def tangents(
     survey = _Survey.of(target, deadline, memory)
     scale = aim if aim is not None else float(np.abs(survey.hessians).max()) * float(survey.widths.max()) ** 2
     above = survey.concave * float((survey.widths**2).sum()) / 2
-    concave, above = (survey.concave, 0.0) if above > NEARLY * scale else (0.0, above)
+    concave, above = (survey.concave, 0.0) if above > TUNING.nearly * scale else (0.0, above)
     edges = survey.edges(concave, aim, count if count is None or concave == 0 else max(1, count // 2))
     planes = prod(len(axis) - 1 for axis in edges)
-    if planes > MOST_PLANES:
+    if planes > TUNING.most_planes:
         raise ToleranceNotMet(
             f"this takes about {planes} planes for a maximum",
-            got=f"at most {MOST_PLANES}, as each is a token that attends to all",
+            got=f"at most {TUNING.most_planes}, as each is a token that attends to all",
             remedy="Relax eps=, shrink the domain, or use another construction.",
         )
     low, high = (_product([axis[part] for axis in edges]) for part in (slice(None, -1), slice(1, None)))  # (N, D)
@@ -106,9 +114,9 @@ class _Survey:
     @classmethod
     def of(cls, target: Target, deadline: Deadline, memory: Memory) -> _Survey:
         domain = target.domain
-        each = int(np.clip(BOXES ** (1 / domain.size), 2, 512))
+        each = int(np.clip(TUNING.boxes ** (1 / domain.size), 2, 512))
         remedy = "Use another construction, or fewer variables."
-        memory.require(COPIES * float(each) ** domain.size * domain.size**2, "the second derivatives", remedy)
+        memory.require(TUNING.copies * float(each) ** domain.size * domain.size**2, "the second derivatives", remedy)
         places = [np.linspace(a, b, each + 1) for a, b in zip(domain.lo.ravel(), domain.hi.ravel(), strict=True)]
         low, high = (_product([axis[part] for axis in places]) for part in (slice(None, -1), slice(1, None)))
         overlap = (high - low) / 8  # no kink may hide between two boxes
@@ -142,7 +150,7 @@ class _Survey:
         bends = np.abs(self.hessians + 2 * concave * np.eye(size)).max(axis=0)  # (B, D, D)
         grid = np.einsum("bkk->kb", bends).reshape(size, *[each] * size)
         squares = [part.max(axis=tuple(axis for axis in range(size) if axis != k)) for k, part in enumerate(grid)]
-        density = [np.sqrt(np.maximum(part, FLOOR**2 * part.max())) for part in squares]  # (each,) for each axis
+        density = [np.sqrt(np.maximum(part, TUNING.floor**2 * part.max())) for part in squares]  # (each,) for each axis
         sums = [np.append(0.0, np.cumsum(m * np.diff(axis))) for m, axis in zip(density, self.places, strict=True)]
         totals = np.array([total[-1] for total in sums])
         local = np.stack([m.ravel() for m in np.meshgrid(*density, indexing="ij")], axis=1)  # (B, D)
@@ -193,7 +201,9 @@ def _hessians(target: Target, low: Floats, high: Floats, deadline: Deadline) -> 
     """Lower and upper ends of the second derivatives on boxes, (B, D) -> (2, B, D, D)."""
     ends = []
     size = low.shape[1]
-    step = max(1, ENTRIES // ((size + 1) * (size + 2) // 2) ** 2)  # products of series take their coefficients squared
+    step = max(
+        1, TUNING.entries // ((size + 1) * (size + 2) // 2) ** 2
+    )  # products of series take their coefficients squared
     for start in range(0, len(low), step):
         deadline.check("enclosing second derivatives")
         part = slice(start, start + step)
