@@ -17,7 +17,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import attnfun as af
-from attnfun.proofs.provers.boxes import BATCH, CHUNK, KEEP_EVERY, MAX_BOXES, bound_error
+from attnfun.proofs.provers.boxes import TUNING, bound_error
 from attnfun.resources.executors import in_order
 from attnfun.runtime.kernels.banks import HeadMemory, Stream
 from attnfun.runtime.sharding import merged
@@ -25,7 +25,7 @@ from attnfun.runtime.sharding import merged
 RESULTS = Path(__file__).parent / "results" / "scale.md"
 POINTS, SLEEP = 128, 0.02
 """Points of the expensive function and the seconds that each takes."""
-MOST = 8 * BATCH
+MOST = 8 * TUNING.batch
 """Boxes after which the proof stops that is shared between workers."""
 SETTINGS: dict[str, dict[str, int]] = {
     "Dask as installed": {},
@@ -119,7 +119,7 @@ def scaling() -> list[str]:
 def boxes() -> list[str]:
     """What a proof of 10^9 boxes costs."""
     clock, states = Clocked(), []
-    bound = proof(BATCH)
+    bound = proof(TUNING.batch)
     bound(most=64)  # warm
     seconds, outcome = timed(partial(bound, executor=clock, progress=states.append))
     work, rest = clock.seconds / outcome.boxes, (seconds - clock.seconds) / outcome.boxes
@@ -138,12 +138,13 @@ def boxes() -> list[str]:
         f"| work of 10⁹ boxes | {billion * work / 3600:.0f} processor hours |",
         f"| coordinator, which is one process | {billion * rest / 3600:.1f} hours |",
         f"| workers beyond which it is the limit, what the engine costs not counted | {workers:.0f} |",
-        f"| chunks of {CHUNK} boxes | {billion / CHUNK:.1e} |",
-        f"| boxes that may wait at a time (`MAX_BOXES`) | {MAX_BOXES:.0e}, {MAX_BOXES * size / 2**20:.0f} MiB |",
-        f"| a checkpoint, every {KEEP_EVERY:.0f} s | 10 bytes a node |",
+        f"| chunks of {TUNING.chunk} boxes | {billion / TUNING.chunk:.1e} |",
+        f"| boxes that may wait at a time (`max_boxes`) | {TUNING.max_boxes:.0e}, "
+        f"{TUNING.max_boxes * size / 2**20:.0f} MiB |",
+        f"| a checkpoint, every {TUNING.keep_every:.0f} s | 10 bytes a node |",
         "",
         "A larger network costs more work a box, and more bytes for its lists of tokens in play. A proof whose "
-        f"frontier exceeds {MAX_BOXES:.0e} boxes stops with the bound it has: 10⁹ boxes need a search that "
+        f"frontier exceeds {TUNING.max_boxes:.0e} boxes stops with the bound it has: 10⁹ boxes need a search that "
         "settles boxes as it goes.",
         "",
     ]

@@ -188,7 +188,7 @@ def test_a_box_is_not_given_up_for_its_rounding():
 def test_a_time_limit_holds_within_a_round(monkeypatch, compiled):
     """Boxes that there was no time for keep the bound of the box they were cut from."""
     claim = compiled(CASES[1], construction="grid").certificate.claim
-    monkeypatch.setattr(prover, "CHUNK", 1)
+    monkeypatch.setattr(prover, "TUNING", replace(prover.TUNING, chunk=1))
     deadline = Deadline.after(40, clock=count().__next__)
     outcome = bound_error(claim.target, claim.network, 1e-9 + claim_error(claim), deadline)
     assert outcome.boxes <= 45

@@ -179,7 +179,7 @@ def test_a_proof_stopped_by_memory_says_so(monkeypatch):
     searched = replace(net.certificate, proof=None)
     with pytest.raises(af.errors.ProofFailed, match="The proof stopped at memory_limit=3e"):
         searched.recheck(effort=Effort(memory=Memory(3e4)))
-    monkeypatch.setattr(prover, "MAX_BOXES", 10)
+    monkeypatch.setattr(prover, "TUNING", replace(prover.TUNING, max_boxes=10))
     with pytest.raises(af.errors.ProofFailed, match="boxes waiting, where 10 are allowed"):
         searched.recheck()
     assert net.certificate.recheck().proved  # checking needs no room for boxes that wait

@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster
 import attnfun as af
 from attnfun.domains.box import as_box
 from attnfun.network import Attention, reference
-from attnfun.proofs.provers.boxes import CHUNK, bound_error
+from attnfun.proofs.provers.boxes import TUNING, bound_error
 from attnfun.resources.deadline import Deadline
 from attnfun.resources.executors import in_order
 from attnfun.targets import as_target
@@ -48,7 +48,7 @@ def proof():
     """A proof of two thousand boxes, the last round in two chunks."""
     net = af.compile(FORMULA, SQUARE, construction="cross", options={"tokens": 9}, proof=False)
     keywords = {"target": net.certificate.claim.target, "network": net.network, "goal": None}
-    return partial(bound_error, **keywords, norm=1.0, most=2 * CHUNK)
+    return partial(bound_error, **keywords, norm=1.0, most=2 * TUNING.chunk)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_a_proof_goes_on_when_the_scheduler_is_lost_and_there_is_another(client,
     with started(1) as lost, Client(lost, timeout=2, set_as_default=False) as first:
 
         def stop(step):
-            if step.waiting >= CHUNK // 2:
+            if step.waiting >= TUNING.chunk // 2:
                 lost.close()
 
         with pytest.raises(af.errors.WorkersLost, match="checkpoint="):
@@ -124,7 +124,7 @@ def test_a_proof_goes_on_when_the_scheduler_is_lost_and_there_is_another(client,
     rounds = []
     again = proof(executor=client.get_executor(), progress=rounds.append, checkpoint=tmp_path)
     assert as_words(again) == alone
-    assert rounds[0].waiting >= CHUNK // 2
+    assert rounds[0].waiting >= TUNING.chunk // 2
     assert list(tmp_path.iterdir()) == []
 
 

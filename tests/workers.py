@@ -10,7 +10,7 @@ import numpy as np
 
 import attnfun as af
 from attnfun.domains.box import as_box
-from attnfun.proofs.provers.boxes import CHUNK
+from attnfun.proofs.provers.boxes import TUNING
 from attnfun.targets import Expression
 
 FORMULA = "abs(x - y)"
@@ -41,7 +41,7 @@ class Deadly(Expression):
         vars(self).update(flag=flag, home=os.getpid())
 
     def enclose(self, boxes):
-        if len(boxes) == CHUNK and os.getpid() != self.home and not self.flag.exists():
+        if len(boxes) == TUNING.chunk and os.getpid() != self.home and not self.flag.exists():
             self.flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().enclose(boxes)

@@ -8,7 +8,7 @@ two networks side by side, a product, a quotient or a maximum a small network co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
 from math import inf, isinf, prod
@@ -43,18 +43,27 @@ from .targets.piecewise import Stage
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-SHARE = 0.1
-"""A network for a product, say, may add this fraction of what the errors of its operands cost."""
-COARSER = 4.0
-"""Where that is out of reach, it may add so many times as much, and so on."""
-LARGEST = 1e100
-"""Beyond this error nothing is tried."""
-ROOM = 2.0**-20
-"""Outer networks are made for ranges that are wider by this fraction."""
-ROUNDED = 2.0**16
-"""Units of the largest value that rounding may cost a derivative before a proof looks further."""
-SAMPLES = 4096
-"""Points that say where the values of an estimated network lie."""
+
+@dataclass(frozen=True)
+class CombinationTuning:
+    """How networks for operations are sized. What they cost is proved of the result."""
+
+    share: float = 0.1
+    """A network for a product, say, may add this fraction of what the errors of its operands cost. A round number: the
+    error is then mostly that of the operands."""
+    coarser: float = 4.0
+    """Where that is out of reach, it may add so many times as much, and so on. By trial."""
+    largest: float = 1e100
+    """Beyond this error nothing is tried. A round number."""
+    room: float = 2.0**-20
+    """Outer networks are made for ranges that are wider by this fraction. A round number far above roundoff."""
+    rounded: float = 2.0**16
+    """Units of the largest value that rounding may cost a derivative before a proof looks further. A round number."""
+    samples: int = 4096
+    """Points that say where the values of an estimated network lie. A round number."""
+
+
+TUNING = CombinationTuning()
 
 
 def composed(outer: Compiled, inner: Compiled) -> Compiled:
@@ -157,7 +166,7 @@ def applied(pattern: str, *operands: Any) -> Compiled:
     if circuit is not None and not circuit.units:  # max(u, v) where u is always below v, say
         weight, constant = _affine_map(circuit)
         return _affine(inner, weight, constant, shape, target)
-    return _behind(_small(formula, box, max(SHARE * passed, 1e-300), nets[0]), inner, shape)
+    return _behind(_small(formula, box, max(TUNING.share * passed, 1e-300), nets[0]), inner, shape)
 
 
 def _affine_map(circuit: Circuit) -> tuple[Floats, Floats]:
@@ -191,10 +200,10 @@ def derivative(net: Compiled, variable: str | None, eps: float | None, deadline:
 
 def _attainable(target: Target, network: Network, seed: int) -> float:
     """A bound that a proof should reach soon: twice the error at points, and what rounding may cost."""
-    rows = target.domain.sample(SAMPLES, np.random.default_rng(seed))
+    rows = target.domain.sample(TUNING.samples, np.random.default_rng(seed))
     values = target.values(rows)
     found = float(np.abs(network_rows(network, rows) - values).max())
-    return 2 * found + ROUNDED * FORMATS[network.dtype].unit * float(np.abs(values).max()) + 1e-300
+    return 2 * found + TUNING.rounded * FORMATS[network.dtype].unit * float(np.abs(values).max()) + 1e-300
 
 
 def antiderivative(net: Compiled, eps: float | None, deadline: Deadline) -> Compiled:
@@ -291,7 +300,7 @@ def _product(net: Compiled, other: Compiled) -> Compiled:
     reach, errors = _reach(inner), errors_of(inner.certificate)[:, -1]
     box, size = _roomy(reach), reach.magnitude
     passed = float((size[first] * errors[second] + size[second] * errors[first]).max())
-    outer = _small(product_formula(first, second, shape), box, max(SHARE * passed, 1e-300), net)
+    outer = _small(product_formula(first, second, shape), box, max(TUNING.share * passed, 1e-300), net)
     return _behind(outer, inner, shape)
 
 
@@ -304,9 +313,9 @@ def _small(formula: str, box: Box, eps: float, like: Compiled) -> Compiled:
         except ToleranceNotMet as missed:
             if missed.best is not None and missed.best.certificate.proved:
                 return missed.best
-            if not eps < LARGEST:
+            if not eps < TUNING.largest:
                 raise
-        eps *= COARSER
+        eps *= TUNING.coarser
 
 
 def _operands(net: Compiled, other: Compiled, shape: tuple[int, ...]) -> tuple[Compiled, Integers, Integers]:
@@ -399,7 +408,9 @@ def _reach(net: Compiled) -> Interval:
     if target is None or target.enclosable:
         reach = reach_of(net.certificate.claim, errors_of(net.certificate)[:, -1])
     else:
-        values = network_rows(net.network, net.domain.sample(SAMPLES, np.random.default_rng(net.certificate.seed)))
+        values = network_rows(
+            net.network, net.domain.sample(TUNING.samples, np.random.default_rng(net.certificate.seed))
+        )
         low, high = values.min(axis=0), values.max(axis=0)
         reach = Interval(low - (high - low) / 2, high + (high - low) / 2)
     _require(
@@ -412,7 +423,7 @@ def _reach(net: Compiled) -> Interval:
 
 def _roomy(reach: Interval) -> Box:
     """A box that surely holds the ranges (k,), with names for its axes."""
-    room = ROOM * (reach.hi - reach.lo + np.abs(reach.lo) + np.abs(reach.hi)) + 1e-90
+    room = TUNING.room * (reach.hi - reach.lo + np.abs(reach.lo) + np.abs(reach.hi)) + 1e-90
     low = np.where(reach.lo > 0, np.maximum(reach.lo - room, reach.lo / 2), reach.lo - room)  # signs stay
     high = np.where(reach.hi < 0, np.minimum(reach.hi + room, reach.hi / 2), reach.hi + room)
     return Box(low, high, [f"u{k}" for k in range(len(room))])

@@ -36,22 +36,38 @@ from .targets.settling import cut_off, is_open
 
 BUDGET = 2**18
 """Memory tokens allowed unless said otherwise."""
-MARGIN = 0.9
-"""The first network is planned for this fraction of eps, so that the proof has room."""
-COPIES = 6
-"""Times that the weights of a network are in memory while it is built and certified."""
+
+
+@dataclass(frozen=True)
+class PursuitTuning:
+    """How `pursue` aims. What is proved is proved of the network at hand, whatever it was planned for."""
+
+    margin: float = 0.9
+    """The first network is planned for this fraction of eps, so that the proof has room. By trial."""
+    copies: int = 6
+    """Times that the weights of a network are in memory while it is built and certified. Counted."""
+    closest: float = 1e-3
+    """No aim is closer than this fraction of the tolerance while networks stay about as large as they are. A round
+    number."""
+    larger: float = 1.05
+    """Networks that have less than so many times the tokens are about as large. By trial."""
+    leap: float = 0.3
+    """The factor to the next aim, at most, where the last one made a network about as large. By trial."""
+    results: int = 256
+    """Points at which results are compared with the numbers of the dtype. A round number."""
+    step: float = 0.8
+    """The factor to the next aim, at most, where networks do grow. By trial."""
+    dive: float = 0.2
+    """The factor to the next aim, at least. By trial: a larger step overshoots."""
+    stalled: float = 0.95
+    """If the error found falls by less than this factor from one attempt to the next, no further one is made. By
+    trial."""
+
+
+TUNING = PursuitTuning()
+
 LARGEST_P = 1e6
 """L_p norms beyond are the largest error in all but name."""
-CLOSEST = 1e-3
-"""No aim is closer than this fraction of the tolerance while networks stay about as large as they are."""
-LARGER = 1.05
-"""Networks that have less than so many times the tokens are about as large."""
-LEAP = 0.3
-"""The factor to the next aim, at most, where the last one made a network about as large."""
-RESULTS = 256
-"""Points at which results are compared with the numbers of the dtype."""
-STALLED = 0.95
-"""If the error found falls by less than this factor from one attempt to the next, no further one is made."""
 
 
 @with_progress("compiling")
@@ -308,7 +324,7 @@ class Request:
         asked = self.eps is not None and self.norm == "inf" and self.proof and FORMATS[self.dtype].coarse
         if self.eps is None or not asked or not target.evaluable or target.evaluations is not None:
             return
-        values = target.values(target.domain.sample(RESULTS, np.random.default_rng(self.seed)))  # (B, m)
+        values = target.values(target.domain.sample(TUNING.results, np.random.default_rng(self.seed)))  # (B, m)
         apart = np.abs(values - round_to(values, self.dtype))
         least, value = float(apart.max()), float(values.flat[int(np.argmax(apart))])
         if least > self.eps:
@@ -330,7 +346,7 @@ class Request:
 
     def first_aim(self, domain: Box) -> float | None:
         """The error that the first network is planned for; in L_p as a p-mean."""
-        return None if self.eps is None else MARGIN * self.eps / self.scale(domain)
+        return None if self.eps is None else TUNING.margin * self.eps / self.scale(domain)
 
     def scale(self, domain: Box) -> float:
         """From p-means to norms: |Ω|^{1/p}, 1 in the sup norm."""
@@ -345,7 +361,7 @@ class Request:
 def _built(request: Request, target: Target, candidate: Candidate) -> Network:
     """The planned network, if there is room for it."""
     plan = candidate.settled
-    numbers = COPIES * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
+    numbers = TUNING.copies * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
     request.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
     return candidate.theorem.build(target, plan, request.dtype)
 
@@ -417,15 +433,15 @@ def _closer(eps: float, request: Request, target: Target, candidate: Candidate, 
     certificate, rounding = result.certificate, _rounding(result)
     if certificate.stopped:
         raise _missed(request, result, _unfinished(certificate.found, plan.work, eps))
-    stays = not theorem.bears_rounding or (last is not None and rounding > STALLED * _rounding(last) > 0)
+    stays = not theorem.bears_rounding or (last is not None and rounding > TUNING.stalled * _rounding(last) > 0)
     if rounding >= eps / 2 and certificate.found <= eps and stays:
         raise _missed(request, result, _too_coarse(request.dtype, rounding))
-    larger = last is not None and result.network.tokens > LARGER * last.network.tokens
-    tried = larger or (candidate.aim or eps) < CLOSEST * eps  # the same size again says nothing yet
-    if last is not None and tried and certificate.found > max(eps, STALLED * last.certificate.found):
+    larger = last is not None and result.network.tokens > TUNING.larger * last.network.tokens
+    tried = larger or (candidate.aim or eps) < TUNING.closest * eps  # the same size again says nothing yet
+    if last is not None and tried and certificate.found > max(eps, TUNING.stalled * last.certificate.found):
         raise _missed(request, result, _stalled(request, last, result))
-    most = 0.8 if larger or last is None else LEAP
-    aim = min(most, max(0.2, MARGIN * eps / certificate.bound)) * (candidate.aim or eps)
+    most = TUNING.step if larger or last is None else TUNING.leap
+    aim = min(most, max(TUNING.dive, TUNING.margin * eps / certificate.bound)) * (candidate.aim or eps)
     try:
         request.effort.deadline.check("planning")
         return _planned(theorem, target, request.for_planning(theorem, aim), result)

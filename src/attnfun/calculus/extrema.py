@@ -28,23 +28,32 @@ from .functions import Flags, Floats, Function, Subject, enclosures, halves, lon
 
 DEGREES = {1: 4, 2: 3}
 """Degree of the remainder by the number of variables; 2 beyond."""
-ROUNDS = 400
-"""Rounds of cutting, at most."""
-AT_A_TIME = 2**11
-"""Boxes that are cut in one round, those with the largest values first."""
-MOST_BOXES = 2**15
-"""Boxes that may be left."""
-MOST_CALLS = 2**18
-"""Boxes that are looked at, at most."""
-SETTLED = 2.0**-30
-"""Boxes this small, as a share of the domain, are not cut for the sake of the place alone."""
-FEW = 128
-"""More boxes than this are not cut for the sake of the place alone."""
-COARSE = 2.0**-7
-"""Boxes where only the network may take its extreme value are cut down to this share of the domain, and slopes do away
-with no larger ones."""
-MOST_PLACES = 512
-"""More boxes than this are shown as one."""
+
+
+@dataclass(frozen=True)
+class ExtremumTuning:
+    """How boxes are cut for extreme values. Enclosures hold whatever is cut."""
+
+    rounds: int = 400
+    """Rounds of cutting, at most. By trial."""
+    at_a_time: int = 2**11
+    """Boxes that are cut in one round, those with the largest values first. For memory."""
+    most_boxes: int = 2**15
+    """Boxes that may be left. For memory."""
+    most_calls: int = 2**18
+    """Boxes that are looked at, at most. For time."""
+    settled: float = 2.0**-30
+    """Boxes this small, as a share of the domain, are not cut for the sake of the place alone. A round number."""
+    few: int = 128
+    """More boxes than this are not cut for the sake of the place alone. A round number."""
+    coarse: float = 2.0**-7
+    """Boxes where only the network may take its extreme value are cut down to this share of the domain, and slopes do
+    away with no larger ones. A round number."""
+    most_places: int = 512
+    """More boxes than this are shown as one. A round number."""
+
+
+TUNING = ExtremumTuning()
 
 
 def extremum(subject: Subject, kind: str, tolerance: float, deadline: Deadline) -> Extremum:
@@ -98,22 +107,22 @@ def maximum(function: Function, tolerance: float, slack: float, deadline: Deadli
     low, high = function.domain.starts()
     whole, degree = Interval(low, high), DEGREES.get(function.domain.size, 2)
     slack = rounded_up(slack, 2)
-    search = _Search(function, whole, degree, COARSE if slack else 1.0)
+    search = _Search(function, whole, degree, TUNING.coarse if slack else 1.0)
     leaves = search.look(whole)
     calls, defined = 1, True
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         best, upper = search.best, leaves.upper
         open_, near = upper >= best, _not_below(upper, best - slack) & (slack > 0)
         done = float(upper.max(initial=best)) - best <= tolerance * max(search.scale, abs(best))
         width = relative_width(leaves.boxes, whole)
-        cut = open_ & (width > SETTLED) & (np.count_nonzero(open_) <= FEW) if done else open_
-        cut = (cut | (near & ~open_ & (width > COARSE))) & (leaves.boxes.mid > leaves.boxes.lo).any(axis=1)
+        cut = open_ & (width > TUNING.settled) & (np.count_nonzero(open_) <= TUNING.few) if done else open_
+        cut = (cut | (near & ~open_ & (width > TUNING.coarse))) & (leaves.boxes.mid > leaves.boxes.lo).any(axis=1)
         defined &= bool(leaves.defined[~open_ & ~near].all())
         leaves, cut = leaves.take(open_ | near), cut[open_ | near]
-        if not cut.any() or len(cut) > MOST_BOXES or calls > MOST_CALLS or deadline.over:
+        if not cut.any() or len(cut) > TUNING.most_boxes or calls > TUNING.most_calls or deadline.over:
             break
         chosen = np.flatnonzero(cut)
-        chosen = chosen[np.argsort(-leaves.upper[chosen], kind="stable")[:AT_A_TIME]]
+        chosen = chosen[np.argsort(-leaves.upper[chosen], kind="stable")[: TUNING.at_a_time]]
         keep = np.ones(len(cut), dtype=bool)
         keep[chosen] = False
         boxes = leaves.boxes[chosen]
@@ -194,7 +203,7 @@ class _Search:
 def places(boxes: Interval, domain: Box) -> tuple[Place, ...]:
     """Boxes (K, D) that touch put together, each as one range a variable."""
     low, high = boxes.lo, boxes.hi
-    if len(low) > MOST_PLACES:
+    if len(low) > TUNING.most_places:
         low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
     groups: list[tuple[Floats, Floats]] = []
     for k in np.argsort(low[:, 0], kind="stable"):

@@ -7,6 +7,8 @@ encloses closely, values of one sign none. All else is cut, at a point where the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
@@ -19,18 +21,26 @@ from .functions import Flags, Floats, Function, Subject, enclosures
 
 Integers = npt.NDArray[np.int64]
 
-DEGREE = 6
-"""Degree of the remainder."""
-ROUNDS = 64
-"""Rounds of cutting, at most."""
-NARROWEST = 2.0**-36
-"""Intervals this narrow, as a share of the domain, are not cut."""
-MOST_INTERVALS = 2**13
-"""Intervals that may be open at a time."""
-CUTS = (0.5, 0.46875, 0.546875, 0.390625, 0.640625)
-"""Where an interval may be cut, as a share of its width."""
-NEWTON = 60
-"""Steps of Newton's method, at most."""
+
+@dataclass(frozen=True)
+class RootTuning:
+    """How intervals are cut for roots. What is said of an interval is proved, whatever is cut."""
+
+    degree: int = 6
+    """Degree of the remainder. By trial."""
+    rounds: int = 64
+    """Rounds of cutting, at most. More than it takes to the narrowest interval."""
+    narrowest: float = 2.0**-36
+    """Intervals this narrow, as a share of the domain, are not cut. A round number."""
+    most_intervals: int = 2**13
+    """Intervals that may be open at a time. For memory."""
+    cuts: tuple[float, ...] = (0.5, 0.46875, 0.546875, 0.390625, 0.640625)
+    """Where an interval may be cut, as a share of its width. Where one is a root, the next is not."""
+    newton: int = 60
+    """Steps of Newton's method, at most. More than it takes to double digits from one to all."""
+
+
+TUNING = RootTuning()
 
 
 def roots(subject: Subject, deadline: Deadline) -> Roots:
@@ -55,9 +65,9 @@ def roots(subject: Subject, deadline: Deadline) -> Roots:
 def isolated(function: Function, deadline: Deadline) -> tuple[Interval, Interval, bool]:
     """Intervals (K,) with exactly one root each, undecided ones (K',), and whether the target is surely defined."""
     low, high = (end[:, 0] for end in function.domain.starts())
-    least, intervals = float(high[0] - low[0]) * NARROWEST, Interval(low, high)
+    least, intervals = float(high[0] - low[0]) * TUNING.narrowest, Interval(low, high)
     single, undecided, defined = [Interval(np.empty(0))], [Interval(np.empty(0))], True
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         one, none, sure = _decided(function, intervals)
         single.append(intervals[one])
         rest = ~one & ~none
@@ -65,7 +75,7 @@ def isolated(function: Function, deadline: Deadline) -> tuple[Interval, Interval
         undecided.append(intervals[narrow])
         defined &= bool(sure[~rest | narrow].all())
         intervals = intervals[rest & ~narrow]
-        if not len(intervals) or deadline.over or len(intervals) > MOST_INTERVALS:
+        if not len(intervals) or deadline.over or len(intervals) > TUNING.most_intervals:
             break
         intervals = _cut(function, intervals)
     defined &= not len(intervals)
@@ -82,7 +92,7 @@ def isolated(function: Function, deadline: Deadline) -> tuple[Interval, Interval
 def _decided(function: Function, intervals: Interval) -> tuple[Flags, Flags, Flags]:
     """Which intervals (K,) hold exactly one root, which hold none, and on which the target is surely defined."""
     boxes = intervals.reshape(-1, 1)
-    models = function.models(boxes, DEGREE)
+    models = function.models(boxes, TUNING.degree)
     values = enclosures(function, boxes, models)
     defined = np.broadcast_to(values.defined, values.shape)
     none = (values.lo > 0) | (values.hi < 0)
@@ -110,7 +120,7 @@ def _cut(function: Function, intervals: Interval) -> Interval:
     """Intervals cut where the target is surely not 0, if there is such a place near the middle."""
     width = intervals.hi - intervals.lo
     places, waiting = intervals.mid, np.ones(len(intervals), dtype=bool)
-    for share in CUTS:
+    for share in TUNING.cuts:
         tried = intervals.lo + share * width
         found = waiting & (np.abs(_signs(function, tried)) == 1)
         places, waiting = np.where(found, tried, places), waiting & ~found
@@ -130,8 +140,8 @@ def _narrowed(function: Function, intervals: Interval) -> Interval:
     for point in (intervals.lo, intervals.hi):
         exact = _signs(function, point) == EXACT
         intervals = Interval(np.where(exact, point, intervals.lo), np.where(exact, point, intervals.hi))
-    for _ in range(NEWTON):
-        models, middle = function.models(intervals.reshape(-1, 1), DEGREE), intervals.mid
+    for _ in range(TUNING.newton):
+        models, middle = function.models(intervals.reshape(-1, 1), TUNING.degree), intervals.mid
         if models is None:
             break
         slopes = models.slopes()[:, 0]

@@ -40,14 +40,25 @@ from .sharpness import RECTIFIER
 
 Floats = npt.NDArray[np.float64]
 
-FINEST = 300.0
-"""No head is made more precise than so many units of roundoff of its largest value."""
+
+@dataclass(frozen=True)
+class CircuitTuning:
+    """How heads of a circuit are sized. The error of the network is proved later."""
+
+    finest: float = 300.0
+    """No head is made more precise than so many units of roundoff of its largest value. By trial."""
+    narrowest: float = 2.0**-10
+    """Half the width of the interval that a head is fitted on, relative to its argument, where that is a constant. A
+    round number."""
+    widest: float = 1e-3
+    """Banks follow their functions beyond the range of the argument, but by no more than this fraction of it. A round
+    number."""
+
+
+TUNING = CircuitTuning()
+
 WEIGHTS = 6
 """Numbers that a head has for each feature of its layer: query, key, value, output."""
-NARROWEST = 2.0**-10
-"""Half the width of the interval that a head is fitted on, relative to its argument, where that is a constant."""
-WIDEST = 1e-3
-"""Banks follow their functions beyond the range of the argument, but by no more than this fraction of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +170,7 @@ class _Sizing:
     def of(cls, circuit: Circuit, aim: float, request: PlanRequest) -> _Sizing:
         """Equal shares for all units."""
         dtype, deadline = request.dtype, request.deadline
-        budget = circuit.budget(aim, FINEST * 2.0 ** -FORMATS[dtype].bits)
+        budget = circuit.budget(aim, TUNING.finest * 2.0 ** -FORMATS[dtype].bits)
         groups: dict[object, list[int]] = {}
         for number, unit in enumerate(circuit.units):
             groups.setdefault((unit.function, unit.low, unit.high), []).append(number)
@@ -205,7 +216,7 @@ def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care, deadline
     constant is widened a little: a head is fitted on an interval.
     """
     width = unit.high - unit.low
-    off = min(off, WIDEST * width) if width > 0 else NARROWEST * max(abs(unit.low), 1.0)
+    off = min(off, TUNING.widest * width) if width > 0 else TUNING.narrowest * max(abs(unit.low), 1.0)
     clips = unit.clips(off)
 
     def function(points: Floats) -> Floats:

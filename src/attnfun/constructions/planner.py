@@ -28,12 +28,22 @@ from .base import Construction, Plan, PlanRequest
 if TYPE_CHECKING:
     from ..compiled import Compiled
 
-SHARE = 0.7
-"""The part of the time left that a proof gets while another construction waits."""
+
+@dataclass(frozen=True)
+class QueueTuning:
+    """How time is shared and what is remarked."""
+
+    share: float = 0.7
+    """The part of the time left that a proof gets while another construction waits. By trial."""
+    longer: float = 3.0
+    """Proofs that take so many times as much work are worth a remark. By trial: less is within what an expectation is
+    worth."""
+
+
+TUNING = QueueTuning()
+
 FREE = 2e6
 """Work of a proof (`constructions/base.py`) that does not count: about a second's."""
-LONGER = 3.0
-"""Proofs that take so many times as much work are worth a remark."""
 CHOSEN = "chosen"
 """The verdict on the construction that was taken."""
 
@@ -148,7 +158,7 @@ class Queue:
     @property
     def share(self) -> float:
         """The part of the time left that the attempt just taken may use."""
-        return SHARE if any(candidate.tokens <= self.budget for candidate in self.waiting) else 1.0
+        return TUNING.share if any(candidate.tokens <= self.budget for candidate in self.waiting) else 1.0
 
     @property
     def results(self) -> list[Compiled]:
@@ -181,9 +191,9 @@ def _verdict(candidate: Candidate, chosen: Candidate) -> str:
     if candidate.work is None or chosen.work is None:
         return size or "no better"
     longer = candidate.work / max(chosen.work, 1.0)
-    if candidate.work > FREE and longer > LONGER:
+    if candidate.work > FREE and longer > TUNING.longer:
         return ", ".join(filter(None, [size, f"a proof of about {longer:.2g} times the work"]))
-    if chosen.work > FREE and longer < 1 / LONGER:
+    if chosen.work > FREE and longer < 1 / TUNING.longer:
         return ", ".join(filter(None, [size, f"a proof of about 1/{1 / longer:.2g} of the work"]))
     return size or "no better"
 

@@ -53,31 +53,44 @@ from .sharpness import RECTIFIER
 
 Floats = npt.NDArray[np.float64]
 
-LINES = 12
-"""Random lines per axis on which sizes are tried."""
-LARGEST = 384
-"""Tokens per axis, but for long lines."""
-LONG = 150
-"""From about so many tokens on, a line is followed by a chain of heads (`pieces/chains.py`) without polish."""
-MOST_AXES, MOST_VARIABLES = 4, 16
-"""Axes of a product; variables of a black box, whose pairs are tried for interactions."""
-SHARES = (1.0, 0.5, 0.25, 0.15)
-"""The share of the tolerance that each of 1, 2, 3, 4 axes of a product gets."""
-PROVABLE = (0.9, 0.5, 0.3, 0.2)
-"""The share of the tolerance that is planned for in so many variables: the closer, the more boxes a proof takes."""
-SAMPLES = (3, 2, 2)
-"""Samples a token along each of 2, 3, 4 axes of a product."""
-UNSEEN = 0.01
-"""Interactions smaller than this fraction of the tolerance are left to the proof."""
-RIDGES = (1e-5, 1e-2)
-"""Penalty on values as a fraction of the tolerance, beside the largest value of the function, for one head of one
-variable and for all else: large values make long proofs."""
-CORNER_SHARE = 0.02
-"""The fraction of the tolerance that corners may cost."""
-LONGEST = 2**19
-"""Tokens up to which long lines are resolved, whatever the budget: what they take is known then."""
-FINEST_TOLERANCE = 1e-10
-"""The tolerance, beside the largest value, that a network of a given size is made for."""
+
+@dataclass(frozen=True)
+class SpectralTuning:
+    """How axes and sums are sized. The error of the network is proved later."""
+
+    lines: int = 12
+    """Random lines per axis on which sizes are tried. By trial."""
+    largest: int = 384
+    """Tokens per axis, but for long lines. By trial: polish takes the cube of the tokens."""
+    long: int = 150
+    """From about so many tokens on, a line is followed by a chain of heads (`pieces/chains.py`) without polish. By
+    trial: from there on chains are faster."""
+    most_axes: int = 4
+    """Axes of a product. The tokens of a product are those of its axes multiplied."""
+    most_variables: int = 16
+    """Variables of a black box, whose pairs are tried for interactions. For time."""
+    shares: tuple[float, ...] = (1.0, 0.5, 0.25, 0.15)
+    """The share of the tolerance that each of 1, 2, 3, 4 axes of a product gets. By trial: errors of axes add up in
+    part."""
+    provable: tuple[float, ...] = (0.9, 0.5, 0.3, 0.2)
+    """The share of the tolerance that is planned for in so many variables: the closer, the more boxes a proof takes. By
+    trial."""
+    samples: tuple[int, ...] = (3, 2, 2)
+    """Samples a token along each of 2, 3, 4 axes of a product. By trial."""
+    unseen: float = 0.01
+    """Interactions smaller than this fraction of the tolerance are left to the proof. A round number."""
+    ridges: tuple[float, ...] = (1e-5, 1e-2)
+    """Penalty on values as a fraction of the tolerance, beside the largest value of the function, for one head of one
+    variable and for all else: large values make long proofs. By trial."""
+    corner_share: float = 0.02
+    """The fraction of the tolerance that corners may cost. A round number."""
+    longest: int = 2**19
+    """Tokens up to which long lines are resolved, whatever the budget: what they take is known then. For memory."""
+    finest_tolerance: float = 1e-10
+    """The tolerance, beside the largest value, that a network of a given size is made for. A round number."""
+
+
+TUNING = SpectralTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,11 +143,13 @@ class SpectralConstruction(Construction[Target, tuple[Summand, ...]]):
 
         Not what is only declared (nothing is proved of solved values then) or linear in pieces.
         """
-        if isinstance(target, Lipschitz | PiecewiseLinear) or target.domain.size > MOST_VARIABLES:
+        if isinstance(target, Lipschitz | PiecewiseLinear) or target.domain.size > TUNING.most_variables:
             return False
-        if target.domain.size <= MOST_AXES:
+        if target.domain.size <= TUNING.most_axes:
             return True
-        return target.status is Status.ESTIMATED and all(part.rank <= MOST_AXES for part in parts_of(target, 0.0))
+        return target.status is Status.ESTIMATED and all(
+            part.rank <= TUNING.most_axes for part in parts_of(target, 0.0)
+        )
 
     def rivals(self, target: Target) -> bool:
         """Not for a formula that is one smooth function of one affine form: circuits know that form exactly."""
@@ -183,10 +198,10 @@ class _Planner:
         self.densities = declared(request.options["density"], target.domain) if "density" in request.options else {}
         if request.aim is None:
             self.tokens = request.requested_tokens()
-            sample = target.values(target.domain.sample(LINES, np.random.default_rng(0)))
-            self.aim = FINEST_TOLERANCE * float(np.abs(sample).max() or 1.0)
+            sample = target.values(target.domain.sample(TUNING.lines, np.random.default_rng(0)))
+            self.aim = TUNING.finest_tolerance * float(np.abs(sample).max() or 1.0)
         else:
-            self.aim = PROVABLE[min(target.domain.size, MOST_AXES) - 1] * request.aim
+            self.aim = TUNING.provable[min(target.domain.size, TUNING.most_axes) - 1] * request.aim
         self.dtype, self.deadline, self.budget = request.dtype, request.deadline, request.budget
 
     @cached_property
@@ -204,7 +219,7 @@ class _Planner:
 
     def share(self, part: Part, pieces: int) -> float:
         """The error that each axis of one of so many pieces may have."""
-        return self.aim * SHARES[part.rank - 1] / pieces
+        return self.aim * TUNING.shares[part.rank - 1] / pieces
 
     @property
     def depth(self) -> int:
@@ -216,7 +231,7 @@ class _Planner:
         if self.tokens is not None:
             return [(self.tokens,)]
         return [
-            (piece.long.tokens,) if piece.long else tuple(search.outlook(LARGEST) for search in found)
+            (piece.long.tokens,) if piece.long else tuple(search.outlook(TUNING.largest) for search in found)
             for piece, found in self.searches
         ]
 
@@ -234,7 +249,7 @@ class _Planner:
     def summands(self) -> Iterator[tuple[Summand, float]]:
         """The summands of the target, each with the error it is expected to have."""
         for piece, searches in self.searches:
-            aim, most = self.share(piece.part, len(self.searches)), LARGEST
+            aim, most = self.share(piece.part, len(self.searches)), TUNING.largest
             if self.tokens is not None:
                 most = max(1, whole_root(self.tokens // len(self.searches), piece.part.rank))
             if piece.long is not None:
@@ -250,7 +265,7 @@ class _Planner:
             if error > aim and self.tokens is None and self.may_be_long(piece.part):
                 chain = self.chain(replace(piece, long=self.resolved(piece.part)), aim, most)
                 whole, error = (replace(piece, chain=chain), chain.error) if chain.error < error else (whole, error)
-            yield whole, error / SHARES[piece.part.rank - 1]
+            yield whole, error / TUNING.shares[piece.part.rank - 1]
 
     def may_be_long(self, part: Part) -> bool:
         """Long lines have densities of their own, and scores that formats of few bits cannot bear."""
@@ -259,7 +274,7 @@ class _Planner:
     def resolved(self, part: Part) -> Resolution:
         """How finely a line must be resolved."""
         low, high = float(part.low[0]), float(part.high[0])
-        return resolution(self.line(part, 0), low, high, self.aim, LONGEST, self.deadline)
+        return resolution(self.line(part, 0), low, high, self.aim, TUNING.longest, self.deadline)
 
     def chain(self, piece: Summand, aim: float, most: int) -> Chain:
         """Heads for a long line, `most` tokens where a size was requested."""
@@ -270,7 +285,7 @@ class _Planner:
 
     def parts(self) -> list[Part]:
         """Densities are declared along axes, so that there are no other lines then."""
-        return parts_of(self.target, UNSEEN * self.aim, lines=not self.densities)
+        return parts_of(self.target, TUNING.unseen * self.aim, lines=not self.densities)
 
     def pieces(self, part: Part) -> list[Summand]:
         """A part along one line is cut at its corners; f = Σ_k f_k(clip(u, t_k, t_{k+1})) - Σ_k f(t_k)."""
@@ -278,16 +293,16 @@ class _Planner:
         if part.rank > 1:
             return [whole]
         quick = self.target.evaluations is None  # a black box is not sampled thousands of times on suspicion
-        if quick and self.may_be_long(part) and (self.tokens is None or self.tokens > LARGEST):
+        if quick and self.may_be_long(part) and (self.tokens is None or self.tokens > TUNING.largest):
             found = self.resolved(part)
-            if found.tokens > LONG:
+            if found.tokens > TUNING.long:
                 return [replace(whole, long=found)]
         line, low, high = self.line(part, 0), float(part.low[0]), float(part.high[0])
         if not survey(line, low, high, self.aim, self.deadline).rough:
             return [whole]
         places = kinks(line, low, high, self.aim)
         steepest = float(np.abs(np.diff(line(np.linspace(low, high, 257)), axis=0)).max()) * 256 / (high - low)
-        sharpness = 2.0 ** np.ceil(np.log2(RECTIFIER * max(steepest, 1e-300) / (CORNER_SHARE * self.aim)))
+        sharpness = 2.0 ** np.ceil(np.log2(RECTIFIER * max(steepest, 1e-300) / (TUNING.corner_share * self.aim)))
         corners = [Corner(part.project[0], float(place), float(sharpness)) for place in places]
         ends = np.concatenate([part.low, places, part.high])
         before = [np.zeros_like(part.constant), *line(places)] if len(places) else [np.zeros_like(part.constant)]
@@ -303,7 +318,9 @@ class _Planner:
 
     def line(self, part: Part, axis: int) -> Line:
         """The part along one of its coordinates, the others at random places: (S,) -> (S, L*m)."""
-        others = np.random.default_rng(axis).uniform(part.low, part.high, (LINES if part.rank > 1 else 1, part.rank))
+        others = np.random.default_rng(axis).uniform(
+            part.low, part.high, (TUNING.lines if part.rank > 1 else 1, part.rank)
+        )
         others[0] = part.low  # (L, r)
 
         def values(points: Floats) -> Floats:
@@ -323,7 +340,7 @@ class _Planner:
         else:
             mesh = mesh_of(density, low, high)
             scale = float(np.abs(line(mesh.points(lines.TUNING.fewest_points))).max()) or 1.0
-        ridge = RIDGES[self.target.domain.size > 1 or pieces > 1] * aim / scale
+        ridge = TUNING.ridges[self.target.domain.size > 1 or pieces > 1] * aim / scale
         return Search(line, mesh, aim, self.dtype, ridge, alone=part.rank == 1, deadline=self.deadline)
 
 
@@ -356,7 +373,7 @@ def _head(target: Target, summand: Summand, dtype: str) -> Head:
     """Round the keys, sample on a product of points, and solve for the values, one axis after the other."""
     axes = representable(summand.axes, dtype)
     if len(axes) > 1:
-        axes = tuple(axis.thinned(SAMPLES[len(axes) - 2] * axis.size + 1) for axis in axes)
+        axes = tuple(axis.thinned(TUNING.samples[len(axes) - 2] * axis.size + 1) for axis in axes)
     rows = _product([axis.samples for axis in axes])  # (S, r)
     values = summand.part.values(target, rows).reshape(*(len(axis.samples) for axis in axes), -1)  # (S_1, ..., S_r, m)
     for k, axis in enumerate(axes):

@@ -36,23 +36,46 @@ from .base import Construction, Forecast, Plan, PlanRequest
 
 Floats = npt.NDArray[np.float64]
 
-MOST_AXES, FEWEST_VARIABLES = 3, 3
-SAME = 1e-4
-"""Directions in which gradients vary by less than this fraction of the most are none."""
-POINTS, PER_VARIABLE = 32, 4
-"""Points at which gradients are taken."""
-SHAPE = (0.5, 3)
-"""Sharpness γ and ghosts of the axes."""
-FIRST, GROWTH, LARGEST, MOST = 8, 1.3, 160, 2500
-"""Tokens along an axis to begin with, their growth from try to try, most along an axis and most in all."""
-STALLED = 0.5
-"""Two steps of growth that do not halve the error are the last."""
-SAMPLES, CHECKS = (10, 6, 4), 2000
-"""Samples for each token in 1, 2, 3 directions; points that they are checked at."""
-COPIES = 4
-"""Arrays of the size of the least-squares problem."""
-RIDGE, FINEST = 1e-2, 1e-10
-"""Penalty on values as a fraction of the tolerance; the tolerance, beside the largest value, if a size is requested."""
+
+@dataclass(frozen=True)
+class SubspaceTuning:
+    """How directions are found and their axes sized. The error of the network is proved later."""
+
+    most_axes: int = 3
+    """Directions, at most. The tokens of a product are those of its axes multiplied."""
+    fewest_variables: int = 3
+    """In fewer variables there is nothing to leave out."""
+    same: float = 1e-4
+    """Directions in which gradients vary by less than this fraction of the most are none. A round number."""
+    points: int = 32
+    """Points at which gradients are taken. By trial."""
+    per_variable: int = 4
+    """Such points for each variable. By trial."""
+    shape: tuple[float, ...] = (0.5, 3)
+    """Sharpness γ and ghosts of the axes. By trial."""
+    first: int = 8
+    """Tokens along an axis to begin with. A round number."""
+    growth: float = 1.3
+    """Their growth from try to try. By trial."""
+    largest: int = 160
+    """Tokens along an axis, at most. For time."""
+    most: int = 2500
+    """Tokens in all, at most. For time: a fit takes their cube."""
+    stalled: float = 0.5
+    """Two steps of growth that do not halve the error are the last. By trial."""
+    samples: tuple[int, ...] = (10, 6, 4)
+    """Samples for each token in 1, 2, 3 directions. By trial."""
+    checks: int = 2000
+    """Points at which fits are checked. A round number."""
+    copies: int = 4
+    """Arrays of the size of the least-squares problem. Counted."""
+    ridge: float = 1e-2
+    """Penalty on values, as a fraction of the tolerance. By trial."""
+    finest: float = 1e-10
+    """The tolerance, beside the largest value, if a size is requested. A round number."""
+
+
+TUNING = SubspaceTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,14 +94,14 @@ class Directions:
         """From sampled gradients, or None if there are too many directions."""
         low, high = target.domain.lo.ravel(), target.domain.hi.ravel()
         centre, width = low + (high - low) / 2, (high - low) / 2
-        rows = target.domain.sample(POINTS + PER_VARIABLE * len(low), np.random.default_rng(4))
+        rows = target.domain.sample(TUNING.points + TUNING.per_variable * len(low), np.random.default_rng(4))
         slopes = gradients(target, rows) * width  # (S, m, D)
         mean = slopes.mean(axis=0)
         _, sizes, axes = np.linalg.svd((slopes - mean).reshape(-1, len(low)), full_matrices=False)
         steep = float(np.abs(mean).max())
-        rank = max(1, int((sizes > SAME * max(float(sizes[0]), SAME * steep)).sum()))
-        first = FIRST if sizes[0] > SAME * SAME * steep else 1
-        if rank > MOST_AXES or rank >= len(low):
+        rank = max(1, int((sizes > TUNING.same * max(float(sizes[0]), TUNING.same * steep)).sum()))
+        first = TUNING.first if sizes[0] > TUNING.same * TUNING.same * steep else 1
+        if rank > TUNING.most_axes or rank >= len(low):
             return None
         return cls(centre, (mean / width).T, axes[:rank] / width, np.abs(axes[:rank]).sum(axis=1), first)
 
@@ -97,7 +120,7 @@ class SubspaceConstruction(Construction[Target, "_FittedTokens"]):
 
     def serves(self, target: Target) -> bool:
         """Many variables, few directions."""
-        if target.domain.size < FEWEST_VARIABLES or isinstance(target, Lipschitz | PiecewiseLinear):
+        if target.domain.size < TUNING.fewest_variables or isinstance(target, Lipschitz | PiecewiseLinear):
             return False
         return Directions.of(target) is not None
 
@@ -110,7 +133,9 @@ class SubspaceConstruction(Construction[Target, "_FittedTokens"]):
         """The smallest size that is tried."""
         directions = Directions.of(target)
         tokens = (
-            int(request.options.get("tokens", directions.first ** len(directions.project))) if directions else FIRST
+            int(request.options.get("tokens", directions.first ** len(directions.project)))
+            if directions
+            else TUNING.first
         )
         return Forecast(tokens, 1, lambda: self.plan(target, request))
 
@@ -122,13 +147,13 @@ class SubspaceConstruction(Construction[Target, "_FittedTokens"]):
             return Plan(bank.tokens.size, bank.error, bank)
         tried = [bank.grown(bank.directions.first)]
         while tried[-1].error > request.aim:
-            size = max(FIRST, int(np.ceil(GROWTH * tried[-1].size)))
-            stalled = tried[-1].error > STALLED * min(each.error for each in tried[:-2]) if tried[2:] else False
+            size = max(TUNING.first, int(np.ceil(TUNING.growth * tried[-1].size)))
+            stalled = tried[-1].error > TUNING.stalled * min(each.error for each in tried[:-2]) if tried[2:] else False
             if (
                 request.deadline.over
                 or stalled
-                or size > LARGEST
-                or size ** len(bank.directions.project) > min(MOST, request.budget)
+                or size > TUNING.largest
+                or size ** len(bank.directions.project) > min(TUNING.most, request.budget)
             ):
                 break
             tried.append(tried[-1].grown(size))
@@ -161,7 +186,7 @@ class SubspaceConstruction(Construction[Target, "_FittedTokens"]):
 
     def paper_tokens(self, target: Target, plan: Plan[_FittedTokens], eps: float) -> int:
         """[A] on a uniform grid, with a sampled slope."""
-        rows = target.domain.sample(POINTS, np.random.default_rng(4))
+        rows = target.domain.sample(TUNING.points, np.random.default_rng(4))
         return paper_tokens(target.domain, steepest(gradients(target, rows)), eps)
 
 
@@ -171,13 +196,13 @@ class _FittedTokens:
 
     target: Target
     request: PlanRequest
-    size: int = FIRST
+    size: int = TUNING.first
 
     @cached_property
     def directions(self) -> Directions:
         found = Directions.of(self.target)
         if found is None:
-            raise InputError(f"the target must vary in at most {MOST_AXES} directions beside an affine part")
+            raise InputError(f"the target must vary in at most {TUNING.most_axes} directions beside an affine part")
         return found
 
     def requested(self) -> int:
@@ -188,7 +213,7 @@ class _FittedTokens:
     def grown(self, size: int) -> _FittedTokens:
         """A larger bank that knows the same samples."""
         rank = len(self.directions.project)
-        numbers = COPIES * (SAMPLES[rank - 1] + 1) * float(size) ** (2 * rank)
+        numbers = TUNING.copies * (TUNING.samples[rank - 1] + 1) * float(size) ** (2 * rank)
         self.request.memory.require(numbers, f"the least squares for {size**rank} tokens", "Lower tokens= in options=.")
         bank = replace(self, size=size)
         bank.directions, bank.sampled, bank.checks = self.directions, self.sampled, self.checks
@@ -197,7 +222,7 @@ class _FittedTokens:
     @cached_property
     def axes(self) -> tuple[Axis, ...]:
         """Uniform potentials, keys representable."""
-        gamma, ghosts = SHAPE
+        gamma, ghosts = TUNING.shape
         found = []
         for reach in self.directions.reach:
             mesh = Mesh.uniform(-float(reach), float(reach))
@@ -219,19 +244,19 @@ class _FittedTokens:
 
     @cached_property
     def checks(self) -> tuple[Floats, Floats]:
-        return self._draw(CHECKS, seed=6)
+        return self._draw(TUNING.checks, seed=6)
 
     @cached_property
     def values(self) -> Floats:
         """Solved from scattered samples, (N, m)."""
         rows, data = self.sampled
-        if (short := SAMPLES[len(self.axes) - 1] * self.tokens.size - len(rows)) > 0:
+        if (short := TUNING.samples[len(self.axes) - 1] * self.tokens.size - len(rows)) > 0:
             more = self._draw(short, seed=7 + len(rows))
             rows, data = np.vstack([rows, more[0]]), np.vstack([data, more[1]])
             self.sampled = rows, data
         scale = float(np.abs(data).max()) or 1.0
-        aim = FINEST * scale if self.request.aim is None else self.request.aim
-        return solved(self._weights(rows), data, RIDGE * aim / scale, np.ones(1))
+        aim = TUNING.finest * scale if self.request.aim is None else self.request.aim
+        return solved(self._weights(rows), data, TUNING.ridge * aim / scale, np.ones(1))
 
     @cached_property
     def error(self) -> float:

@@ -11,6 +11,7 @@ offsets are read off the weights, and the values of the cells are what the head 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, inf, isinf, log2
 from typing import Any
 
@@ -33,12 +34,22 @@ from .partition import Partition
 
 Floats = npt.NDArray[np.float64]
 
-MARGIN = 0.5
-"""Of the tolerance, for what is planned."""
-SHARPER = 8
-"""Times that β may be doubled beyond what samples ask for."""
-SAMPLES = 4096
-SHARPEST = 2.0**60
+
+@dataclass(frozen=True)
+class PartitionTuning:
+    """How sharp a head for a partition is made. Its error is proved later."""
+
+    margin: float = 0.5
+    """Of the tolerance, for what is planned. A round number."""
+    sharper: int = 8
+    """Times that β may be doubled beyond what samples ask for. By trial."""
+    samples: int = 4096
+    """Points at which the error in L_p is looked at. A round number."""
+    sharpest: float = 2.0**60
+    """No head is sharper. Far beyond any use."""
+
+
+TUNING = PartitionTuning()
 
 
 def head_of(
@@ -63,7 +74,7 @@ def head_of(
     target = CellValues(cells.slopes, cells.offsets, levels, domain, shape)
     beta, effort = _sharpness(cells, levels, eps, gap, p), Effort(Deadline.of(limit))
     best: Compiled | None = None
-    for _ in range(SHARPER if gap is None else 2):
+    for _ in range(TUNING.sharper if gap is None else 2):
         network = _network(cells, levels, beta, dtype_name(dtype))
         certificate = certify(Claim.about(target, network), eps, norm=p, effort=effort)
         best = _closer(best, _compiled(network, certificate, eps))
@@ -97,14 +108,14 @@ def _sharpness(cells: Partition, levels: Floats, eps: float, gap: float | None, 
     if osc == 0 or len(cells) == 1:
         return 1.0
     if gap is not None:
-        wanted = cells.beta_for(gap, min(MARGIN * eps / osc, 0.5))
+        wanted = cells.beta_for(gap, min(TUNING.margin * eps / osc, 0.5))
         return 2.0 ** ceil(log2(max(wanted, 2.0**-60)))
-    rows = cells.domain.sample(SAMPLES, np.random.default_rng(0))
+    rows = cells.domain.sample(TUNING.samples, np.random.default_rng(0))
     points, hard = cells.domain.unflatten(rows), levels[cells.cell_of(cells.domain.unflatten(rows))]  # (S, m)
     scale, beta = cells.domain.root_volume(p), 2.0 ** -ceil(log2(float(np.abs(cells.slopes).max()) or 1.0))
-    while beta < SHARPEST:
+    while beta < TUNING.sharpest:
         off = np.abs(cells.indicator(points, beta) @ levels - hard).max(axis=1)  # (S,)
-        if scale * float((off**p).mean()) ** (1 / p) <= MARGIN * eps:
+        if scale * float((off**p).mean()) ** (1 / p) <= TUNING.margin * eps:
             break
         beta *= 2
     return beta

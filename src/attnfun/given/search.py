@@ -17,17 +17,31 @@ import numpy.typing as npt
 from ..resources.deadline import Deadline
 from .forms import Floats, Form
 
-MOST_CUT = 16
-"""Boxes are cut in domains of up to this many variables; beyond that there is no end to it."""
-BATCH = 2**22
-"""Numbers in the largest array of a batch of boxes."""
-MOST_BOXES = 2**20
+
+@dataclass(frozen=True)
+class InputSearchTuning:
+    """How boxes of inputs are cut. Enclosures hold whatever is cut."""
+
+    most_cut: int = 16
+    """Boxes are cut in domains of up to this many variables; beyond that there is no end to it. A round
+    number."""
+    batch: int = 2**22
+    """Numbers in the largest array of a batch of boxes. For memory."""
+    most_boxes: int = 2**20
+    """Boxes that may wait. For memory."""
+    most_together: int = 512
+    """Boxes bounded together. For memory."""
+    samples: int = 2048
+    """Random points of the search for what is attained. A round number."""
+    climbs: int = 6
+    """Rounds of moving the best of them. By trial."""
+    near: float = 2.0**-8
+    """The share of a box around its centre on which slopes are taken. A round number."""
+
+
+TUNING = InputSearchTuning()
+
 REFUTED = "a point exceeds what was to be shown"
-MOST_TOGETHER = 512
-SAMPLES, CLIMBS = 2048, 6
-"""Random points, and rounds of moving the best of them."""
-NEAR = 2.0**-8
-"""The share of a box around its centre on which slopes are taken."""
 
 
 class SearchProblem(Protocol):
@@ -78,19 +92,19 @@ class SearchOutcome:
 def explore(problem: SearchProblem, lo: Floats, hi: Floats, seed: int) -> tuple[Floats, Floats]:
     """The largest values at random points and corners of a box (D,), climbed from: (Q,) and their points (Q, D)."""
     rng, size = np.random.default_rng(seed), len(lo)
-    points = rng.uniform(lo, hi, (SAMPLES, size))
-    corners = rng.random((SAMPLES // 4, size)) < 0.5
+    points = rng.uniform(lo, hi, (TUNING.samples, size))
+    corners = rng.random((TUNING.samples // 4, size)) < 0.5
     points[: len(corners)] = np.where(corners, lo, hi)
-    if size > MOST_CUT:
+    if size > TUNING.most_cut:
         points = np.concatenate([points, _uphill(problem, lo, hi)])
     best, places = np.full(problem.quantities, -np.inf), np.tile((lo + hi) / 2, (problem.quantities, 1))
-    for climb in range(CLIMBS + 1):
+    for climb in range(TUNING.climbs + 1):
         values = problem.values(points)  # (P, Q)
         top = np.where(np.isnan(values), -np.inf, values).argmax(axis=0)  # (Q,)
         better = values[top, np.arange(problem.quantities)] > best
         best = np.where(better, values[top, np.arange(problem.quantities)], best)
         places = np.where(better[:, None], points[top], places)
-        each = max(1, SAMPLES // (2 * problem.quantities))
+        each = max(1, TUNING.samples // (2 * problem.quantities))
         step = (hi - lo) * 0.3 * 0.4**climb
         moves = rng.normal(size=(problem.quantities, each, size)) * (rng.random((problem.quantities, each, size)) < 0.5)
         points = np.clip(places[:, None] + moves * step, lo, hi).reshape(-1, size)
@@ -99,7 +113,7 @@ def explore(problem: SearchProblem, lo: Floats, hi: Floats, seed: int) -> tuple[
 
 def _uphill(problem: SearchProblem, lo: Floats, hi: Floats) -> Floats:
     """For each quantity the corner of a box (D,) that its slopes at the centre point to: random points find none."""
-    centre, reach = lo / 2 + hi / 2, (hi - lo) * NEAR
+    centre, reach = lo / 2 + hi / 2, (hi - lo) * TUNING.near
     form = problem.forms(np.maximum(centre - reach, lo)[None], np.minimum(centre + reach, hi)[None])
     if form.terms.shape[1] < len(lo):
         return centre[None]
@@ -115,7 +129,7 @@ def search(
     deadline: Deadline,
     *,
     refuted: Callable[[Floats, Floats], bool] | None = None,
-    most_boxes: int = MOST_BOXES,
+    most_boxes: int = TUNING.most_boxes,
     seed: int = 0,
 ) -> SearchOutcome:
     """Bound all quantities over the box (D,) from above, closely enough for the goal if there is time.
@@ -128,7 +142,7 @@ def search(
     bounds = form.hi  # (N, Q)
     found, places = _looked(problem, (low, high), bounds, form, found, places)
     each = max(1, form.terms.shape[1] * form.terms.shape[2] * 16, problem.entries * form.terms.shape[1])
-    together = int(np.clip(BATCH // each, 1, MOST_TOGETHER))
+    together = int(np.clip(TUNING.batch // each, 1, TUNING.most_together))
     smears = _smears(form, len(lo))
     closed = np.full(problem.quantities, -np.inf)
     excess = bounds
@@ -164,8 +178,8 @@ def search(
 
 
 def _reason(size: int, boxes: int, most_boxes: int, deadline: Deadline) -> str:
-    if size > MOST_CUT:
-        return f"domains of more than {MOST_CUT} variables are bounded as one box"
+    if size > TUNING.most_cut:
+        return f"domains of more than {TUNING.most_cut} variables are bounded as one box"
     if boxes >= most_boxes:
         return f"{boxes:,} boxes were bounded"
     return f"the time limit of {deadline.limit:g} s was reached" if deadline.over else ""

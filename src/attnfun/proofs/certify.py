@@ -30,8 +30,7 @@ from .judging import MADE_OF_OTHERS
 from .overflow import refuse_overflow
 from .points import Floats, refuse_beaten
 from .proof import Conclusion, Proof
-from .provers import PROVERS, Attempt, Outcome, Progress, Prover, Task
-from .provers.boxes import WITHIN
+from .provers import PROVERS, Attempt, Outcome, Progress, Prover, Task, boxes
 from .rules import VOLUME, Checker, parts
 from .search import Found, largest_error, mean_error, network_rows, worth
 
@@ -250,7 +249,7 @@ def _best(target: Target, claim: Claim, eps: float | None, norm: float, effort: 
     """The network's structure, boxes, or None where the target cannot be enclosed."""
     if Status.ESTIMATED in (target.status, *(part.status for part in claim.parts)):
         return None
-    enough = WITHIN * found if eps is None else eps
+    enough = boxes.TUNING.within * found if eps is None else eps
     best = _by_parts(claim, norm, effort) if claim.parts else None
     if best is None or best.bound > enough:
         best = _better(best, _by_structure(target, claim, eps, norm, effort))

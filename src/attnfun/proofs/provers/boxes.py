@@ -53,51 +53,72 @@ from ..rewriting import with_banks
 from ..rules.boxes import NAME, SHORT, TAILS, Problem, check, contributions, merged, summed
 from .base import Attempt, Outcome, Progress, Task
 
-BATCH = 4096
-"""Boxes cut at a time, at least; a quarter of those waiting when they are many."""
-CHUNK, WORK = 512, 2**17
-"""Boxes that one worker does at a time, and scores on all of them, at most (one box may have more)."""
-COPIES = 4
-"""Times that the boxes waiting are in memory while a round goes on."""
-FAR = 1000.0
-"""A box whose bound is this many times what would do is cut in four at once."""
-FEW = 16
-"""Boxes that are bounded in about the time of one."""
-MAX_BOXES = 1_000_000
-"""Boxes waiting at a time; beyond that the search stops with the bound it has."""
-MOST = 0.75
-"""In L_p a round cuts the boxes that have this part of what cutting all boxes may gain."""
-SETTLED = 1.2
-"""In L_p the error at the centres of boxes says about what the error is once the bound is within this factor of it."""
-WITHIN = 1.05
-"""Without a goal, stop when the bound is this close to the largest error found."""
-FINEST = 2.0**-120
-"""Boxes narrower than this fraction of the domain on every axis are not cut further."""
-EDGE = 2.0**-8
-"""Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them."""
-STIFF = 0.9
-"""If the centre of a box alone has more than this fraction of its rounding part, cutting it is no remedy."""
-SPARE = 2.0**-10
-"""The part of a goal that is left for the rule, which may drop tokens at other boxes than the search."""
-SMALL = 2.0**-8
-"""Rounding that is at most this part of what would do is not bounded again on smaller boxes."""
-FRESH = 2
-"""Cuts an axis after which the network is enclosed again."""
-STEADY = 0.75
-"""Lists of tokens in play that an enclosure leaves longer than this part are not worth shortening at each cut."""
-MOST_CUTS = 6
-"""Cuts of a box at once, at most."""
-PROBES, MOST_PROBED = 3, 8
-"""Points from which axes are looked at, and axes, at most."""
-UNREAD = 2.0**10
-"""An axis that nobody reads counts as so many times shorter."""
-TRIALS = 32
-"""Boxes on which Taylor series are tried before a whole batch is done with them."""
-MANY, GROUP, BUDGET = 512, 128, 4096
-"""Boxes that wait before whole subtrees are handed out, boxes that are handed out together, and boxes after which a
-worker hands back what is left."""
-KEEP_EVERY = 20.0
-"""Seconds between checkpoints."""
+
+@dataclass(frozen=True)
+class SearchTuning:
+    """How boxes are cut. A cover is checked by a rule, so these values decide boxes, time and memory."""
+
+    batch: int = 4096
+    """Boxes cut at a time, at least; a quarter of those waiting when they are many. By trial."""
+    chunk: int = 512
+    """Boxes that one worker does at a time. By trial."""
+    work: int = 2**17
+    """Scores on all of them, at most; one box may have more. For memory."""
+    copies: int = 4
+    """Times that the boxes waiting are in memory while a round goes on. Counted."""
+    far: float = 1000.0
+    """A box whose bound is this many times what would do is cut in four at once. By trial."""
+    few: int = 16
+    """Boxes that are bounded in about the time of one. By trial."""
+    max_boxes: int = 1_000_000
+    """Boxes waiting at a time; beyond that the search stops with the bound it has. For memory."""
+    most: float = 0.75
+    """In L_p a round cuts the boxes that have this part of what cutting all boxes may gain. By trial."""
+    settled: float = 1.2
+    """In L_p the error at the centres of boxes says about what the error is once the bound is within this factor of it.
+    By trial."""
+    within: float = 1.05
+    """Without a goal, stop when the bound is this close to the largest error found. A round number."""
+    finest: float = 2.0**-120
+    """Boxes narrower than this fraction of the domain on every axis are not cut further. Floats do not tell narrower
+    boxes apart, but around zero."""
+    edge: float = 2.0**-8
+    """Wider boxes are cut even if their bound is good, while the target is not proved to be defined on all of them. A
+    round number."""
+    stiff: float = 0.9
+    """If the centre of a box alone has more than this fraction of its rounding part, cutting it is no remedy. By
+    trial."""
+    spare: float = 2.0**-10
+    """The part of a goal that is left for the rule, which may drop tokens at other boxes than the search. A round
+    number."""
+    small: float = 2.0**-8
+    """Rounding that is at most this part of what would do is not bounded again on smaller boxes. A round number."""
+    fresh: int = 2
+    """Cuts an axis after which the network is enclosed again. By trial."""
+    steady: float = 0.75
+    """Lists of tokens in play that an enclosure leaves longer than this part are not worth shortening at each cut. By
+    trial."""
+    most_cuts: int = 6
+    """Cuts of a box at once, at most. By trial."""
+    probes: int = 3
+    """Points from which axes are looked at. By trial."""
+    most_probed: int = 8
+    """Axes that are looked at, at most. For time."""
+    unread: float = 2.0**10
+    """An axis that nobody reads counts as so many times shorter. A round number."""
+    trials: int = 32
+    """Boxes on which Taylor series are tried before a whole batch is done with them. A round number."""
+    many: int = 512
+    """Boxes that wait before whole subtrees are handed out. By trial."""
+    group: int = 128
+    """Boxes that are handed out together. By trial."""
+    budget: int = 4096
+    """Boxes after which a worker hands back what is left. By trial."""
+    keep_every: float = 20.0
+    """Seconds between checkpoints. A round number."""
+
+
+TUNING = SearchTuning()
 
 
 def prove(claim: Claim, task: Task) -> Attempt | None:
@@ -189,9 +210,9 @@ def bounded(waiting: Waiting, problem: Problem, easy: float) -> Waiting:
     Where rounding, as noted above, is only a small part of what would do, and series were of use, they are all that is
     computed; unless they turn out no better than before.
     """
-    boxes, enough = waiting.boxes, SMALL * easy
+    boxes, enough = waiting.boxes, TUNING.small * easy
     light = waiting.series & waiting.steady & (boxes.errors.sum(axis=1) <= enough)
-    light &= boxes.since <= FRESH * boxes.lo.shape[1]
+    light &= boxes.since <= TUNING.fresh * boxes.lo.shape[1]
     below = np.flatnonzero(light)
     done = [_below(waiting.take(below), problem)] if len(below) else []
     if done:
@@ -231,7 +252,7 @@ def enclosed(boxes: Boxes, problem: Problem, easy: float, series: Flags | None =
     on = problem.enclosed(boxes)
     parts, used, steep = on.parts, np.zeros(len(boxes), dtype=bool), np.zeros(boxes.lo.shape)
     wanted = np.flatnonzero(summed(parts) > easy if series is None else series)
-    tried = wanted[np.linspace(0, len(wanted) - 1, min(TRIALS, len(wanted))).astype(np.int64)]
+    tried = wanted[np.linspace(0, len(wanted) - 1, min(TUNING.trials, len(wanted))).astype(np.int64)]
     for pick in (tried, np.setdiff1d(wanted, tried)):
         if not len(pick):
             break
@@ -244,7 +265,7 @@ def enclosed(boxes: Boxes, problem: Problem, easy: float, series: Flags | None =
     long, before = np.flatnonzero(boxes.most_tokens > SHORT), boxes.most_tokens
     boxes = boxes.with_focus(long, tuple(layer.take(long) for layer in on.focus))
     boxes = boxes.with_errors(np.arange(len(boxes)), parts[:, 1:])
-    steady = boxes.most_tokens > STEADY * before
+    steady = boxes.most_tokens > TUNING.steady * before
     return Waiting(boxes, parts, seen, on.defined, used, on.tails, steady, np.where(used[:, None], steep, 0.0))
 
 
@@ -283,9 +304,9 @@ class _Ledger:
         Nobody reads an axis along which, from a few points, neither target nor network change.
         """
         domain, count = self.problem.target.domain, len(self.extent)
-        if not 1 < count <= MOST_PROBED:
+        if not 1 < count <= TUNING.most_probed:
             return self.extent
-        points = np.random.default_rng(0).uniform(domain.lo.ravel(), domain.hi.ravel(), (PROBES, 1, count))
+        points = np.random.default_rng(0).uniform(domain.lo.ravel(), domain.hi.ravel(), (TUNING.probes, 1, count))
         along = np.concatenate([np.zeros((1, count), dtype=bool), np.eye(count, dtype=bool)])  # (1+D, D)
         ends = (np.where(along, end.ravel(), points).reshape(-1, count) for end in (domain.lo, domain.hi))
         lines = Interval(*ends)  # (P (1+D), D)
@@ -294,9 +315,9 @@ class _Ledger:
         read = np.zeros(count, dtype=bool)
         for values in (region.tokens.reshape(len(lines), -1), self.problem.target.enclose(lines)):
             for ends in (values.lo, values.hi):
-                each = ends.reshape(PROBES, 1 + count, -1)
+                each = ends.reshape(TUNING.probes, 1 + count, -1)
                 read |= (each[:, 1:] != each[:, :1]).any(axis=(0, 2))
-        return np.where(read, self.extent, self.extent * UNREAD)
+        return np.where(read, self.extent, self.extent * TUNING.unread)
 
     def measure(self, errors: Floats, waiting: Waiting) -> Floats:
         """What errors (B, ...) on boxes contribute."""
@@ -344,23 +365,23 @@ class _Ledger:
         """Boxes that must be cut: too large a share of the bound, or the target not proved to be defined on them."""
         boxes, goal = waiting.boxes, self.goal
         width = ((boxes.hi - boxes.lo) / self.extent).max(axis=1)
-        doubtful = ~waiting.defined & (width > EDGE)
+        doubtful = ~waiting.defined & (width > TUNING.edge)
         if isinf(self.norm):
-            over = waiting.parts[:, 0] > WITHIN * self.found
+            over = waiting.parts[:, 0] > TUNING.within * self.found
             if goal is not None:
-                missed = waiting.bound > (1 - SPARE) * goal
+                missed = waiting.bound > (1 - TUNING.spare) * goal
                 over = over & missed | self._yields(waiting, missed & ~over)
         else:
             bound = self.bound(waiting)
-            done = bound <= WITHIN * self.seen(waiting) or (goal is not None and bound <= goal)
+            done = bound <= TUNING.within * self.seen(waiting) or (goal is not None and bound <= goal)
             over = np.full(len(waiting), not done)
-        return (over | doubtful) & (width > FINEST) & boxes.divisible()
+        return (over | doubtful) & (width > TUNING.finest) & boxes.divisible()
 
     def beyond(self, seen: float, bound: float) -> bool:
         """Is the goal out of reach? Surely in the sup norm; in L_p as far as centres of boxes tell that are small."""
         if isinf(self.norm):
             return self.goal is not None and _least_error(self.problem, self) > self.goal
-        return bound <= SETTLED * seen and self.boxes >= self.problem.network.tokens
+        return bound <= TUNING.settled * seen and self.boxes >= self.problem.network.tokens
 
     def excess(self, waiting: Waiting) -> Floats:
         """What cutting a box can gain, (B,): its bound; in L_p what it has in the p-th power beyond the error seen."""
@@ -375,12 +396,12 @@ class _Ledger:
 
         In L_p those that have most of what there is to gain: near a pole a few boxes have nearly all of it.
         """
-        most = max(BATCH, len(excess) // 4)
+        most = max(TUNING.batch, len(excess) // 4)
         total = excess.sum()
         if isinf(self.norm) or not 0 < total < inf:
             return most
-        enough = int(np.searchsorted(np.cumsum(excess), MOST * total)) + 1
-        return min(most, max(enough, FEW, int((~defined).sum())))
+        enough = int(np.searchsorted(np.cumsum(excess), TUNING.most * total)) + 1
+        return min(most, max(enough, TUNING.few, int((~defined).sum())))
 
     def _yields(self, waiting: Waiting, doubtful: Flags) -> Flags:
         """On which of the doubtful boxes is rounding at the centre alone much smaller, so that cutting helps, (B,)?"""
@@ -389,7 +410,7 @@ class _Ledger:
             boxes = waiting.boxes.take(pick)
             centres = self.problem.with_neighbours(Interval(Interval(boxes.lo, boxes.hi).mid))
             *_, alone = self.problem.network_on(centres, boxes.focus)
-            yields[pick] = alone.sum(axis=1) <= STIFF * waiting.parts[pick, 1:].sum(axis=1)
+            yields[pick] = alone.sum(axis=1) <= TUNING.stiff * waiting.parts[pick, 1:].sum(axis=1)
         return yields
 
 
@@ -443,13 +464,13 @@ def search(
                 break
             ledger.settle(waiting.take(np.flatnonzero(~open_)))
             waiting = waiting.take(np.flatnonzero(open_))
-            if isinf(norm) and goal is not None and len(waiting) >= MANY:
+            if isinf(norm) and goal is not None and len(waiting) >= TUNING.many:
                 waiting = by_subtrees(ledger, tree, waiting)
                 continue
             excess = ledger.excess(waiting)
             order = np.lexsort((waiting.boxes.node, -excess, waiting.defined))  # doubtful, then worst
             now, later = np.split(order, [ledger.next_round(excess[order], waiting.defined[order])])
-            easy = max(goal or 0.0, WITHIN * seen) if isinf(norm) else 0.0
+            easy = max(goal or 0.0, TUNING.within * seen) if isinf(norm) else 0.0
             parts = _cut_and_bounded(ledger, tree, waiting.take(now), easy, executor, deadline)
             waiting = Waiting.join([parts, waiting.take(later)])
     except BaseException:
@@ -506,7 +527,7 @@ class Piece:
 
 
 def settled(task: Subtrees, problem: Problem, goal: float, deadline: Deadline = NEVER) -> Piece:
-    """All below some boxes, until they are good enough or BUDGET boxes were bounded. Pure work that any worker can do.
+    """All below some boxes, until they are good enough or `TUNING.budget` boxes were bounded. Pure work.
 
     The boxes that were made last are cut first, so that few wait.
     """
@@ -520,10 +541,10 @@ def settled(task: Subtrees, problem: Problem, goal: float, deadline: Deadline = 
         ledger.settle(waiting.take(np.flatnonzero(~open_)))
         waiting = waiting.take(np.flatnonzero(open_))
         met = ledger.found > max(goal, task.found)  # it may be the end of the search
-        if not len(waiting) or ledger.boxes >= BUDGET or met or deadline.over:
+        if not len(waiting) or ledger.boxes >= TUNING.budget or met or deadline.over:
             break
-        later, now = np.split(np.arange(len(waiting)), [max(len(waiting) - GROUP, 0)])
-        easy = max(goal, WITHIN * ledger.found)
+        later, now = np.split(np.arange(len(waiting)), [max(len(waiting) - TUNING.group, 0)])
+        easy = max(goal, TUNING.within * ledger.found)
         parts = _cut_and_bounded(ledger, tree, waiting.take(now), easy, None, deadline)
         waiting = Waiting.join([waiting.take(later), parts])
     return Piece(tree.tensors(), waiting, ledger.total, ledger.parts, ledger.found, ledger.place, ledger.boxes)
@@ -537,8 +558,8 @@ class _Queue:
 
     def put(self, waiting: Waiting) -> None:
         """More boxes, in groups."""
-        for start in range(0, len(waiting), GROUP):
-            some = waiting.take(np.arange(start, min(start + GROUP, len(waiting))))
+        for start in range(0, len(waiting), TUNING.group):
+            some = waiting.take(np.arange(start, min(start + TUNING.group, len(waiting))))
             self.ready.append(Subtrees(some, self.ledger.found, self.ledger.scale))
 
     def restore(self, waiting: Waiting, named: Mapping[str, npt.NDArray[Any]]) -> Waiting:
@@ -614,9 +635,9 @@ def _by_subtrees(
 
 def _no_room(waiting: Waiting, memory: Memory) -> str:
     """Why no more boxes may wait, if there are too many."""
-    if len(waiting) > MAX_BOXES:
-        return f"The proof stopped at {len(waiting)} boxes waiting, where {MAX_BOXES} are allowed"
-    if not memory.holds(COPIES * waiting.boxes.numbers):
+    if len(waiting) > TUNING.max_boxes:
+        return f"The proof stopped at {len(waiting)} boxes waiting, where {TUNING.max_boxes} are allowed"
+    if not memory.holds(TUNING.copies * waiting.boxes.numbers):
         return f"The proof stopped at memory_limit={memory.limit:.3g} bytes: allow more"
     return ""
 
@@ -643,17 +664,17 @@ def _least_error(problem: Problem, ledger: _Ledger) -> float:
 def _pieces(waiting: Waiting, tree: Growing, ledger: _Ledger, easy: float) -> Waiting:
     """Boxes cut in two, or in more at once where they are far from good enough or few with short lists are waiting.
 
-    Bounds by series of degree m fall about by `2^{(m+1)/D}` with each cut. A batch of FEW boxes takes about as long as
-    one box, and each round spared is one batch less.
+    Bounds by series of degree m fall about by `2^{(m+1)/D}` with each cut. A batch of `TUNING.few` boxes takes about as
+    long as one box, and each round spared is one batch less.
     """
     gain = (ledger.problem.taylor.degree + 1) / waiting.boxes.lo.shape[1]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # `easy` may be as small as a float can be
         by_series = np.round(np.log2(waiting.parts[:, 0] / easy) / gain) if easy > 0 else np.zeros(len(waiting))
     short = waiting.boxes.most_tokens.max(initial=0) <= SHORT
-    spare = ceil(log2(FEW / len(waiting))) if short else 0
-    far = (waiting.bound > FAR * easy) & (easy > 0)
+    spare = ceil(log2(TUNING.few / len(waiting))) if short else 0
+    far = (waiting.bound > TUNING.far * easy) & (easy > 0)
     otherwise = np.where(far, max(2, spare), max(1, spare - 1))
-    by_series = np.clip(by_series, max(1, spare - 1), MOST_CUTS)
+    by_series = np.clip(by_series, max(1, spare - 1), TUNING.most_cuts)
     times = np.where(waiting.series & np.isfinite(by_series), by_series, otherwise)
     parts = [_cut(waiting.take(np.flatnonzero(times == each)), tree, ledger, int(each)) for each in np.unique(times)]
     return Waiting.join(parts)
@@ -701,7 +722,7 @@ def _cuts(boxes: Boxes, network: Network) -> Integers:
         if isinstance(layer, Attention):
             work += layer.heads * length * (next(focus).active.lengths + layer.attends_data * length)
         length = layer.length_out(length)
-    parts = np.stack([np.arange(len(boxes)) // CHUNK, np.cumsum(work) // WORK])
+    parts = np.stack([np.arange(len(boxes)) // TUNING.chunk, np.cumsum(work) // TUNING.work])
     return np.flatnonzero(np.diff(parts, axis=1).any(axis=0)) + 1
 
 
@@ -763,7 +784,7 @@ class _Checkpoint:
         if self.path is not None:
             found = {"found": np.array([ledger.found]), "place": ledger.place, "boxes": np.array([ledger.boxes])}
             self.state = {**tree.tensors(), **found, **queue}
-            if time.monotonic() - self.last > KEEP_EVERY:
+            if time.monotonic() - self.last > TUNING.keep_every:
                 self.keep()
 
     def keep(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,18 +22,30 @@ from ..rules.circuit import NAME, Known, argument_of, follow_circuit, range_clai
 from . import boxes
 from .base import Attempt, Task
 
-SAME = 1e-6
-"""A feature that differs from a unit's argument by less than this fraction of their terms may be it."""
-UNSEEN = 0.1
-"""The fraction of its share of the tolerance below which it does not matter how far a head is off."""
-TRIALS = 257
-"""Places at which a head is compared with its unit before the search."""
-MOST = 3000
-"""Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic."""
-NOISE = 20
-"""Differences below so many units in the last place of a bank's values are noise, of the proof as of the network."""
-ROOM = 1.1
-"""A search aims at this multiple of the largest difference found."""
+
+@dataclass(frozen=True)
+class CircuitProofTuning:
+    """How units are recognised and their heads bounded. What is found is checked by the rule `circuit`."""
+
+    same: float = 1e-6
+    """A feature that differs from a unit's argument by less than this fraction of their terms may be it. A round
+    number."""
+    unseen: float = 0.1
+    """The fraction of its share of the tolerance below which it does not matter how far a head is off. A round
+    number."""
+    trials: int = 257
+    """Places at which a head is compared with its unit before the search. A round number."""
+    most: int = 3000
+    """Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic. By
+    trial."""
+    noise: int = 20
+    """Differences below so many units in the last place of a bank's values are noise, of the proof as of the network.
+    By trial."""
+    room: float = 1.1
+    """A search aims at this multiple of the largest difference found. By trial."""
+
+
+TUNING = CircuitProofTuning()
 
 
 def prove(claim: Claim, task: Task) -> Attempt | None:
@@ -45,7 +58,7 @@ def prove(claim: Claim, task: Task) -> Attempt | None:
     circuit = target.circuit()
     if circuit is None:
         return None
-    goals = UNSEEN * circuit.budget(task.goal).shares if task.goal else np.zeros(len(circuit.units))
+    goals = TUNING.unseen * circuit.budget(task.goal).shares if task.goal else np.zeros(len(circuit.units))
     guide = _Matching(goals, task.deadline)
     if follow_circuit(target, claim.network, guide, task.deadline) is None:
         return None
@@ -77,7 +90,7 @@ class _Matching:
         shared = arguments[:, own]  # (K, S)
         beyond = self.reach - np.abs(shared) @ sizes[own]  # what arguments have in other variables
         unlike = np.abs(form.coefficients[own] - shared) @ sizes[own] + np.maximum(beyond, 0.0)  # (K,)
-        alike = np.flatnonzero(unlike <= SAME * (np.abs(form.coefficients[own]) @ sizes[own]))
+        alike = np.flatnonzero(unlike <= TUNING.same * (np.abs(form.coefficients[own]) @ sizes[own]))
         likely = [
             (_misfit(bank, range_claim(circuit.units[number], *argument_of(circuit, number, form))), number)
             for number in alike.tolist()
@@ -95,11 +108,11 @@ class _Matching:
         key = (claim.function, float(claim.domain.lo[0]), float(claim.domain.hi[0]), *stored(bank))
         if key not in self.found:
             largest = float(np.abs(bank.attention[0].values()).max())
-            goal = max(float(self.goals[unit]), ROOM * _misfit(bank, claim), sum_error(largest, NOISE))
-            outcome = boxes.search(claim, bank, goal, self.deadline, most=MOST)
+            goal = max(float(self.goals[unit]), TUNING.room * _misfit(bank, claim), sum_error(largest, TUNING.noise))
+            outcome = boxes.search(claim, bank, goal, self.deadline, most=TUNING.most)
             while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
-                goal = ROOM * outcome.found
-                outcome = boxes.search(claim, bank, goal, self.deadline, most=MOST)
+                goal = TUNING.room * outcome.found
+                outcome = boxes.search(claim, bank, goal, self.deadline, most=TUNING.most)
             self.boxes += outcome.boxes
             self.found[key] = len(self.proofs), Known(outcome.parts["construction"], outcome.parts["rounding"])
             self.proofs.append(outcome.proof)
@@ -114,5 +127,5 @@ def _shifted(shift: float) -> Composite:
 
 def _misfit(bank: Network, claim: OneVariable) -> float:
     """The largest difference at some points."""
-    points = cells(float(claim.domain.lo[0]), float(claim.domain.hi[0]), TRIALS).mid[:, None]
+    points = cells(float(claim.domain.lo[0]), float(claim.domain.hi[0]), TUNING.trials).mid[:, None]
     return float(np.abs(run(bank, points[..., None])[:, 0] - claim.values(points)).max())

@@ -10,8 +10,8 @@ from ...resources.deadline import Deadline
 from ..claim import Claim
 from ..proof import Growing, Proof
 from ..rules.planes import NAME, Distance, OnBoxes, go_between, halved
+from . import boxes
 from .base import Attempt, Task
-from .boxes import MAX_BOXES, WITHIN
 
 ROOM = 0.999
 """The fraction of the goal that is aimed at."""
@@ -43,8 +43,12 @@ def cut(distance: OnBoxes, goal: float | None, deadline: Deadline) -> Growing:
             parts.append(distance.on(low[rows], high[rows]))
         bound, error, axis = (np.concatenate(part) for part in zip(*parts, strict=True))
         seen = max(seen, float(error.max()))
-        enough = goal if goal is not None else sqrt(WITHIN) * seen
-        if tree.nodes > MAX_BOXES or (goal is not None and seen > goal) or (bound.max() == inf and deadline.over):
+        enough = goal if goal is not None else sqrt(boxes.TUNING.within) * seen
+        if (
+            tree.nodes > boxes.TUNING.max_boxes
+            or (goal is not None and seen > goal)
+            or (bound.max() == inf and deadline.over)
+        ):
             return tree
         open_ = np.flatnonzero(bound > enough)
         axis = axis[open_].astype(np.int64)
