@@ -10,9 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/plain ## compile a function, print its certificate, write a plot
 	mkdir -p out
-	$(BIN)/attnfun compile "tanh(6*x)*cos(4*x)" --domain x=-1:1 --eps 0.02 -o out/demo.safetensors --plot out/demo.png
+	$(BIN)/attnfun compile "sin(3*x)*y" --domain "x=-1:1 y=-1:1" --eps 0.1 -o out/demo.safetensors --plot out/demo.png
 	$(BIN)/attnfun verify out/demo.safetensors
-	$(BIN)/attnfun eval out/demo.safetensors -0.5 0 0.5
+	$(BIN)/attnfun eval out/demo.safetensors -0.5,1 0,0.3 0.2,0.5
 	@echo "The picture is in out/demo.png"
 
 test: $(VENV)/dev ## everything that must hold

@@ -139,7 +139,7 @@ def test_heads_and_tokens_of_a_deep_network_can_be_chosen(visit, tmp_path):
     said = page.evaluate("p => report.network.run(p)", point[0].tolist())
     assert np.allclose(said, net(net.domain.unflatten(point)).ravel(), rtol=0, atol=1e-9)
     before = drawn(page, "weights")
-    page.get_by_label("Token that asks").select_option("1")
+    page.get_by_label("Token of the query").select_option("1")
     assert drawn(page, "weights") != before
     before = drawn(page, "weights")
     page.get_by_label("Head").select_option("1")

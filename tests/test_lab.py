@@ -28,13 +28,13 @@ def test_too_much_memory_or_time_ends_a_request_and_not_the_lab():
     worker = Worker(Limits(seconds=120))
     try:
         with pytest.raises(RequestFailed, match="must fit into the memory limit"):
-            worker.ask("compiled", folder="", eps=None, budget=10**10, options={"tokens": 10**10}, **HUGE)
-        assert worker.ask("warmed", **WAVE, tokens=10)["tokens"] == 10
+            worker.send("compiled", folder="", eps=None, budget=10**10, options={"tokens": 10**10}, **HUGE)
+        assert worker.send("warmed", **WAVE, tokens=10)["tokens"] == 10
         with pytest.raises(RequestFailed, match="every variable in a formula must be known; got 'q'"):
-            worker.ask("warmed", **WAVE | {"formula": "q"}, tokens=10)
+            worker.send("warmed", **WAVE | {"formula": "q"}, tokens=10)
         worker.limits = Limits(seconds=0.1, grace=0.0)
         with pytest.raises(RequestFailed, match=r"may take 0\.1 s.*took longer"):
-            worker.ask("warmed", **WAVE, tokens=200_000)
+            worker.send("warmed", **WAVE, tokens=200_000)
     finally:
         worker.stop()
 
@@ -54,8 +54,8 @@ class Busy:
 
     limits = Limits()
 
-    def ask(self, task, **arguments):
-        raise AssertionError(f"{task} was asked for {arguments}")
+    def send(self, task, **arguments):
+        raise AssertionError(f"{task} was requested with {arguments}")
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,10 @@ def test_a_process_that_ends_is_not_called_slow(monkeypatch):
     start = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda _, **pipes: start(command, **pipes))
     with pytest.raises(RequestFailed, match=r"ended without a reply \(exit code"):
-        worker.ask("warmed")
+        worker.send("warmed")
     command[-1] = 'import sys; sys.stdin.readline(); print(\'{"error": "memory", "ends": true}\', flush=True)'
     with pytest.raises(RequestFailed, match="may take 4 GiB of memory; this one needs more"):
-        worker.ask("warmed")
+        worker.send("warmed")
     worker.stop()
 
 

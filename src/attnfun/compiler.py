@@ -109,7 +109,7 @@ def compile(
         function of two inputs a box for each, `{"Q": af.Box(...), "K": af.Box(...)}`.
     eps
         The tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size must be
-        asked for, as in `options={"tokens": 500}`.
+        given, as in `options={"tokens": 500}`.
     norm
         "inf" for the largest error, or a number p >= 1 for the L_p norm over the domain.
     construction
@@ -241,7 +241,7 @@ def _planned(theorem: Construction, target: Target, planning: PlanRequest, last:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for, checked."""
+    """What the caller wants, checked."""
 
     eps: float | None
     norm: str | float
@@ -269,7 +269,7 @@ class Request:
             object.__setattr__(self, name, value)
 
     def sampling(self, cache: Cache | None) -> Sampling:
-        """How a black box is asked."""
+        """How a black box is sampled."""
         folder("cache", None if cache is None else parts_of(cache)[0])
         tell, effort = self.effort.progress, self.effort
         told = None if tell is None else lambda points: tell(Progress(math.inf, 0.0, 0, 0, points))
@@ -284,7 +284,7 @@ class Request:
         return str(tail)
 
     def for_planning(self, theorem: Construction, aim: float | None) -> PlanRequest:
-        """What the theorem is asked for, if it knows all options."""
+        """What the theorem has to plan for, if it knows all options."""
         unknown = sorted(set(self.options) - theorem.options)
         if unknown:
             raise InputError(
@@ -321,8 +321,8 @@ class Request:
         Results are stored in the dtype, so that at any point the error is at least the distance of the target's value
         from the nearest number of the dtype.
         """
-        asked = self.eps is not None and self.norm == "inf" and self.proof and FORMATS[self.dtype].coarse
-        if self.eps is None or not asked or not target.evaluable or target.evaluations is not None:
+        applies = self.eps is not None and self.norm == "inf" and self.proof and FORMATS[self.dtype].coarse
+        if self.eps is None or not applies or not target.evaluable or target.evaluations is not None:
             return
         values = target.values(target.domain.sample(TUNING.results, np.random.default_rng(self.seed)))  # (B, m)
         apart = np.abs(values - round_to(values, self.dtype))
@@ -483,7 +483,7 @@ def _stalled(request: Request, last: Compiled, result: Compiled) -> str:
 
 
 def _rounding(result: Compiled) -> float:
-    """The parts of a bound that arithmetic is to blame for."""
+    """The parts of a bound that come from arithmetic."""
     parts = result.certificate.parts
     return min(parts.get("rounding", 0.0) + parts.get("input", 0.0), result.certificate.bound)
 

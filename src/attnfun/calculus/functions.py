@@ -34,7 +34,7 @@ class Function:
 
     @property
     def domain(self) -> Box:
-        """Where it is asked about."""
+        """Where it is looked at."""
         return self.target.domain
 
     def enclose(self, boxes: Interval) -> Interval:
@@ -64,7 +64,7 @@ class Function:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is asked about: a certified network, one of its outputs, and what is known of both."""
+    """The subject of a question: a certified network, one of its outputs, and what is known of both."""
 
     certificate: Certificate
     function: Function

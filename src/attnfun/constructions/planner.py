@@ -1,6 +1,6 @@
 """Which construction, and in which order: the cheapest first, worked out only when its turn comes.
 
-Best-first search. Every construction enters with the fewest tokens that a network of it has, and is asked for a
+Best-first search. Every construction enters with the fewest tokens that a network of it has, and makes a
 forecast, quick and on the low side, when its turn comes. The cheapest forecast is worked out to a plan, which may put
 it behind others; the cheapest plan is built and certified. Where the certificate misses, the construction aims closer,
 is planned again and goes back into the queue. So the first network that meets the tolerance is the cheapest of all that
@@ -83,7 +83,7 @@ class Candidate:
 
     @classmethod
     def named(cls, theorem: Construction, target: Target, request: PlanRequest) -> Candidate:
-        """Before anything is asked."""
+        """Before anything is forecast."""
 
         def forecast() -> Candidate:
             found = theorem.forecast(target, request)
@@ -115,7 +115,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[Any, ...]:
-        """Plans that promise the tolerance come first, by cost, then by layers; sizes asked for go by their error."""
+        """Plans that promise the tolerance come first, by cost, then by layers; requested sizes go by their error."""
         if self.aim is None:
             return (0.0 if self.plan is None else self.plan.promised,)
         unpromised = self.plan is not None and self.plan.promised > self.aim

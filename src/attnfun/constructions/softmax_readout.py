@@ -2,7 +2,7 @@
 softmax) [T 5.3].
 
 **Construction.** Self-attention over the rows `(0, e_0)` and `(x_i - o_i, e_i)`, i = 1..n, o the centre of the domain.
-Head p looks at row p, whatever row asks: the query is `200 e_p`, the key of row i is e_i, its value `x_i - o_i`.
+Head p looks at row p from every row: the query is `200 e_p`, the key of row i is e_i, its value `x_i - o_i`.
 Its output map makes what token p adds to the N scores of the grid's cells, `s_j = Σ_k β_k (x_k - o_k) (c_jk - o_k) -
 Σ_k β_k (c_jk - o_k)²/2`. The softmax turns them into the partition of unity that a head of the construction `grid` has
 for weights, and the linear map reads out the sampled values.

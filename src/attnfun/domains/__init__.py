@@ -1,7 +1,7 @@
 """WHERE: boxes, regions, interiors of cells, clouds of points and pairs of boxes, behind the contract of `Box`.
 
 Every domain lies in a box, whose ends, axes and names it has; `fills_box` says whether it is all of it. Proofs begin
-with the boxes of `starts()` and drop those that the domain `excludes`. Nobody outside of this room asks for the class
+with the boxes of `starts()` and drop those that the domain `excludes`. Nobody outside of this room needs the class
 of a domain; who serves some kinds only names them (`kind`).
 """
 

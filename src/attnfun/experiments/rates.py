@@ -185,7 +185,7 @@ class Convergence(Experiment):
 
     def run(self, quick: bool = False, step: Step = quietly) -> Result:
         """All studies; quickly, the first sizes of the first two."""
-        asked = self.studies[:QUICK_STUDIES] if quick else self.studies
-        results = [(study, run(study, quick, step)) for study in asked]
+        studies = self.studies[:QUICK_STUDIES] if quick else self.studies
+        results = [(study, run(study, quick, step)) for study in studies]
         picture = Picture("rates", f"{self.title}: error against size", tuple(panel(*result) for result in results))
         return Result(self.text, (picture,), tuple(table(*result) for result in results))

@@ -18,7 +18,7 @@ SHARPNESSES = tuple(2**k for k in range(6, 23, 4))
 
 
 class Relu(Experiment):
-    """One head a unit, as exact as is asked."""
+    """One head a unit, as exact as requested."""
 
     name = "relu"
     title = "Rectifier networks"

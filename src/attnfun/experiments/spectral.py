@@ -83,7 +83,7 @@ def runge(x: Floats) -> Floats:
 
 
 def _meshes() -> dict[str, Mesh]:
-    """A uniform mesh, and the one that the poles of the function ask for."""
+    """A uniform mesh, and the one that the poles of the function need."""
     graded = survey(lambda x: runge(x)[:, None], -1, 1, 1e-8).mesh()
     return {"uniform density": Mesh.uniform(-1, 1), "density from the poles": graded}
 

@@ -26,7 +26,7 @@ class RidgeTarget:
         self.directions = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
 
     def __call__(self, points: npt.ArrayLike) -> Floats:
-        """(..., D) -> (...); asked as a black box."""
+        """(..., D) -> (...); evaluated as a black box."""
         u, v, w = np.moveaxis(np.asarray(points, dtype=float) @ self.directions.T, -1, 0)
         return np.tanh(u) * np.exp(v / 2) + w
 

@@ -200,7 +200,7 @@ class Circuit:
     def budget(self, aim: float, floor: float = 0.0) -> Budget:
         """Equal shares of a tolerance for all units, backwards through the slopes.
 
-        No unit but a rectifier, which is as sharp as one likes, is asked for less than `floor` times its largest value.
+        No unit but a rectifier, which may be of any sharpness, has a share below `floor` times its largest value.
 
         An error ε of unit k moves an output by at most S_k ε, S_k the sum over the paths to it of the products of
         slopes and coefficients. At a unit of unbounded slope whose values may be off by δ, the argument may be off by

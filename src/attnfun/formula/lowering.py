@@ -169,7 +169,7 @@ class _ProgramLowering:
         """Is it a quotient, power or root of a product that spans many orders of magnitude?
 
         Its factors are raised one by one then: `1/(u v)` as `(1/u)(1/v)`. The product itself would have to be as
-        precise as its smallest values ask for, which arithmetic does not give beside its largest.
+        precise as its smallest values need, which arithmetic does not give beside its largest.
         """
         inner = node.args[1 if node.kind == "/" else 0]
         size = abs(self.cover.range(inner))

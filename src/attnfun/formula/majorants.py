@@ -115,7 +115,7 @@ def p_means(program: Program, domain: Interval, boxes: Interval, p: float) -> tu
 
 def why_not_integrable(program: Program, domain: Interval, box: Interval, p: float) -> str:
     """Which factor, with which exponent, is in the way of a bound on a box (1, D), in words; "" if none is known to."""
-    blamed = ""
+    reason = ""
     for sizes in _ways(program, domain, box, p):
         for number in program.outputs:
             for term in sizes[number].upper:
@@ -124,16 +124,16 @@ def why_not_integrable(program: Program, domain: Interval, box: Interval, p: flo
                     continue
                 worst = max(active, key=lambda k: active[k])
                 factor, power = repr(program.text(program.nodes[worst])), f"{float(active[worst]):.6g}"
-                blamed = f"where {factor} is zero it may grow like that to the power -{power}"
+                reason = f"where {factor} is zero it may grow like that to the power -{power}"
                 if active[worst] * Fraction(p) >= 1:
-                    return f"{blamed}, and {power} times p = {p:g} must be below 1"
-                blamed = f"{blamed}, and no slope of {factor} away from zero is known there"
+                    return f"{reason}, and {power} times p = {p:g} must be below 1"
+                reason = f"{reason}, and no slope of {factor} away from zero is known there"
                 if len(active) > 1 and active[worst] * Fraction(p) < 1:
                     every = " and ".join(
                         f"{program.text(program.nodes[k])!r} (-{float(active[k]):.6g})" for k in active
                     )
-                    blamed = f"powers of {every} meet, too many for p = {p:g}"
-    return blamed
+                    reason = f"powers of {every} meet, too many for p = {p:g}"
+    return reason
 
 
 def _ways(program: Program, domain: Interval, boxes: Interval, p: float) -> Iterator[_Sizes]:

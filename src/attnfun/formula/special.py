@@ -1,7 +1,7 @@
 """Special functions on arrays: values from SciPy, enclosures and Taylor coefficients from `judge/special.py` [T 9.12].
 
 The engine has no series of its own for them. Each interval is enclosed by itself, in ball arithmetic, and remembered: a
-proof asks for the same ones when it is searched for and when it is checked.
+proof needs the same ones when it is searched for and when it is checked.
 
 >>> enclosure("gamma")(Interval([1.0, -0.5], [3.0, 0.5])).hi, enclosure("gamma")(Interval(-0.5, 0.5)).defined
 (array([ 2., inf]), array(False))

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..arguments import as_float, real_number
+from ..compiled import Compiled
 from ..domains.box import Box, as_box
 from ..errors import InputError, ProofFailed, SoundnessError, shown
+from ..network import Network
 from ..proofs import Certificate, Claim, Effort
 from ..proofs import certify as certified
 from ..proofs.claim import EDGE_ASSUMPTION
@@ -23,7 +25,7 @@ from .forms import Floats
 from .machine import Machine
 from .problems import Quantities, defined_everywhere, difference_of, error_of, outputs_of, surely
 from .reading import EXACT, Given, arithmetic_of, read
-from .search import SearchOutcome, search
+from .search import SearchOutcome, explore, search
 
 WITHIN = 1.05
 """A bound is small enough if it is within this factor of what was found."""
@@ -134,9 +136,6 @@ def _tolerance(eps: float | None) -> float | None:
 
 def _is_network(target: object) -> bool:
     """Is it something that is read rather than a formula or a function?"""
-    from ..compiled import Compiled
-    from ..network import Network
-
     if isinstance(target, Target):
         return False
     if isinstance(target, Compiled | Network) or str(target).endswith((".onnx", ".safetensors")):
@@ -207,8 +206,6 @@ def _estimated(
     problem: Quantities, given: Given, machine: Machine, target: Target, box: Box, seed: int
 ) -> NetworkCertificate:
     """A target of which nothing but values are known: the largest error at points."""
-    from .search import explore
-
     found, places = explore(problem, box.lo.ravel(), box.hi.ravel(), seed)
     place = int(found.argmax())
     return NetworkCertificate(

@@ -21,6 +21,7 @@ from .enclosure import (
     EnclosedValue,
     Run,
     applied,
+    enclose,
     grouped,
     joined,
     mean_of,
@@ -57,8 +58,6 @@ def _alike(a: Node, b: Node) -> bool:
 def enclose_difference(a: Graph, b: Graph, seen: Form, run: Run) -> Form:
     """`b - a` as computed, (B, *output shape), on the inputs that `seen` stands for."""
     if not alike(a, b):
-        from .enclosure import enclose
-
         return enclose(b, seen, run) - enclose(a, seen, run)
     users = a.users()
     found = dict[int, tuple[EnclosedValue, EnclosedValue, Form]]()

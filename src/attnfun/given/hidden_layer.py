@@ -46,7 +46,7 @@ from .certificate import NetworkCertificate
 Floats = npt.NDArray[np.float64]
 
 MOST = 2**14
-"""Units that anybody may ask for."""
+"""Units that may be requested."""
 ROOM = 0.5
 """The share of the tolerance that sampled errors may take at first, and the factor by which it falls."""
 POINTS = 4096

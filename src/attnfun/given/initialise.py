@@ -39,7 +39,7 @@ AMONG_DATA = f"rows of data and memory together are at most {FLASH_BLOCK}, and t
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where a function lives in an attention layer, and what is proved about it there. `print` says how to ask it."""
+    """Where a function lives in an attention layer, and what is proved about it there. `print` says how to call it."""
 
     certificate: Certificate
     heads: Places
@@ -126,8 +126,8 @@ def init_(
     """
     layer, deadline = usable(module, flag, one), Deadline.of(time_limit)
     refused: list[InputError] = []
-    asked = {**options, "dtype": dtype_of(layer), "time_limit": deadline}
-    for net in _candidates(target, domain, eps, construction, asked):
+    requested = {**options, "dtype": dtype_of(layer), "time_limit": deadline}
+    for net in _candidates(target, domain, eps, construction, requested):
         try:
             seat = Seat.in_layer(layer, _adopted(net, layer), heads, reads, writes, flag, one)
         except InputError as reason:

@@ -42,7 +42,7 @@ class PartitionTuning:
     margin: float = 0.5
     """Of the tolerance, for what is planned. A round number."""
     sharper: int = 8
-    """Times that β may be doubled beyond what samples ask for. By trial."""
+    """Times that β may be doubled beyond what samples need. By trial."""
     samples: int = 4096
     """Points at which the error in L_p is looked at. A round number."""
     sharpest: float = 2.0**60

@@ -6,7 +6,7 @@
     log-cosh   δ tanh(z/δ)         slopes ±1/δ, values ±δ                         exact
     huber      z clipped to ±δ     points L_t, scores β (z L_t - L_t²/2)           at most 0.13 δ/POINTS
 
-A row holds -z where its mirror image holds z. An odd bank answers both. For any other, a row and its mirror image ask
+A row holds -z where its mirror image holds z. An odd bank answers both. For any other, a row and its mirror image query
 a copy each: tokens (slope, value) for rows of sign 1 and (-slope, -value) for rows of sign -1; rows that are no
 examples get zero.
 
@@ -159,7 +159,7 @@ def _copies(bank: LossBank, lead: float) -> Floats:
 def looked_up(registers: Registers, banks: tuple[LossBank, ...], dtype: str) -> Attention:
     """Cross-attention to banks of two variables, z and y, for every output: d += Σ_banks ψ(z, y).
 
-    Each bank is a head with a block of the memory's features. A row and its mirror image ask a copy each, as above; a
+    Each bank is a head with a block of the memory's features. A row and its mirror image query a copy each, as above; a
     bank with fewer tokens than others has some that are never heard.
     """
     outputs, lead, size = registers.size("z"), precision_of(dtype).lead, 5  # z, y, sign, data, 1

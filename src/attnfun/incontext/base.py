@@ -129,8 +129,8 @@ class InContextLearner(Learner):
         """Examples and queries as one sequence; `prompt.rows` is what the network reads."""
         self._check_parameters()
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-        asked = np.empty((0, X.shape[1])) if queries is None else np.asarray(queries, dtype=np.float64)
-        return self._write(X, y.reshape(len(y), -1), asked)
+        points = np.empty((0, X.shape[1])) if queries is None else np.asarray(queries, dtype=np.float64)
+        return self._write(X, y.reshape(len(y), -1), points)
 
     def answer(self, *prompts: Prompt) -> list[Answer]:
         """One forward pass over a batch of prompts, padded to the longest."""
@@ -214,8 +214,8 @@ class InContextLearner(Learner):
         units = self.prompt(self.X_, self.y_).units
         far = np.abs((X - middle) / units.x).max(axis=1) / REACH  # (k,)
         scale = np.exp2(np.ceil(np.log2(np.maximum(far, 1.0))))[:, None]  # (k, 1)
-        asked = np.concatenate([middle[None], np.where(scale > 1, middle + (X - middle) / scale, X)])
-        values = self.answer(self.prompt(self.X_, self.y_, asked))[0].values  # (1 + k, m)
+        points = np.concatenate([middle[None], np.where(scale > 1, middle + (X - middle) / scale, X)])
+        values = self.answer(self.prompt(self.X_, self.y_, points))[0].values  # (1 + k, m)
         return np.where(scale > 1, values[:1] + scale * (values[1:] - values[:1]), values[1:])
 
     def _shaped(self, numbers: Floats) -> Floats:

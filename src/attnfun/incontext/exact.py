@@ -182,13 +182,13 @@ def gradient(some: Examples, bank: LossBank, W: Array, k: int) -> tuple[Array, A
     Ez = some.over_rows.entries(some.X, size, largest=REACH, far=some.farthest) + some.rough * size.sum(axis=0)
     Ez += some.over_rows.noise(REACH, data=True) * size.sum()  # rows of other outputs
     Y = some.Y
-    asked, u = z - Y if bank.residual else z, some.over_rows.precision.unit
+    inputs, u = z - Y if bank.residual else z, some.over_rows.precision.unit
     lead = 0.0 if bank.odd else precision_of(some.dtype).lead
-    scores = np.abs(asked) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead
+    scores = np.abs(inputs) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead
     theta = (len(bank.slopes) + bank.slopes.shape[1] + 12) * u * (2 + scores.max(axis=1))  # (n,)
     lipschitz = bank.curvature * np.sqrt(np.square(Ez).sum(axis=1))  # (n,)
-    Ed = lipschitz + (2 * theta * bank.sizes(asked)[:, k]).astype(np.float64)
-    error = bank(asked)[:, k] - (0.0 if bank.residual else Y[:, k])
+    Ed = lipschitz + (2 * theta * bank.sizes(inputs)[:, k]).astype(np.float64)
+    error = bank(inputs)[:, k] - (0.0 if bank.residual else Y[:, k])
     return some.mean(error[:, None], Ed[:, None])
 
 
@@ -273,8 +273,8 @@ class Descent:
             largest = sizes + loss.delta
             Ed += RECTIFIER / sharpness(loss.delta, some.dtype) + u * largest * (2 * len(some.prompt.rows) + 64)
         for bank in loss.banks:
-            asked = [z - Y] if bank.residual else [z, Y][: bank.slopes.shape[1]]
-            points = np.stack(asked, axis=-1)  # (n, m, k)
+            inputs = [z - Y] if bank.residual else [z, Y][: bank.slopes.shape[1]]
+            points = np.stack(inputs, axis=-1)  # (n, m, k)
             lead = 0.0 if bank.odd else precision_of(some.dtype).lead
             scores = np.abs(points) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead  # (n, m, T)
             steepest = np.abs(bank.slopes).max(axis=0).sum()

@@ -53,7 +53,7 @@ class KernelRegression(MultiOutputMixin, RegressorMixin, Learner):
         given = _columns(d, m)
         registers = Registers(**given, z=m)
         query, key = np.zeros((registers.width, d + 2)), np.zeros((registers.width, d + 2))
-        query[:, :d] = 2 * self.gamma * registers.read({"ask": 1.0})
+        query[:, :d] = 2 * self.gamma * registers.read({"query": 1.0})
         key[:, :d] = registers.read({"x": 1.0})
         key[registers["square"], d] = 1.0
         key[registers["data"], d + 1] = LEAD
@@ -69,11 +69,11 @@ class KernelRegression(MultiOutputMixin, RegressorMixin, Learner):
         y, middle = y.reshape(len(y), -1), X.mean(axis=0)
         place = Registers(**_columns(X.shape[1], y.shape[1]))
         rows = np.zeros((len(X) + len(queries), place.width))
-        examples, asking = rows[: len(X)], rows[len(X) :]
+        examples, query_rows = rows[: len(X)], rows[len(X) :]
         examples[:, place["x"]] = X - middle
         examples[:, place["square"]] = np.square(X - middle).sum(axis=1, keepdims=True)
         examples[:, place["y"]], examples[:, place["data"]] = y, 1.0
-        asking[:, place["ask"]] = queries - middle
+        query_rows[:, place["query"]] = queries - middle
         return rows
 
     def predict(self, X: Any) -> Floats:
@@ -110,4 +110,4 @@ class KernelRegression(MultiOutputMixin, RegressorMixin, Learner):
 
 
 def _columns(features: int, outputs: int) -> dict[str, int]:
-    return {"x": features, "square": 1, "y": outputs, "data": 1, "ask": features}
+    return {"x": features, "square": 1, "y": outputs, "data": 1, "query": features}

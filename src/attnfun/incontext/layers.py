@@ -35,7 +35,7 @@ def centre(registers: Registers, features: int) -> Attention:
 def gather(registers: Registers, precision: Precision, blocks: list[list[RegisterMove]]) -> list[RegisterHead]:
     """Sums over the examples that count, times feature j, into state row j: `mean_i x_ij source_i`.
 
-    Each block of state rows has moves of its own; a row of another block asks nothing, and gets zero. State rows that
+    Each block of state rows has moves of its own; a row of another block has the query 0 and gets zero. State rows that
     count are examples e_j: with a penalty as their value they add it to the sum of feature j.
     """
     heads: list[RegisterHead] = []
@@ -44,8 +44,8 @@ def gather(registers: Registers, precision: Precision, blocks: list[list[Registe
         heads += products(
             registers,
             precision,
-            asks={own: 1.0},
-            asked={"x": 1.0, own: 1.0},
+            queries={own: 1.0},
+            keys={"x": 1.0, own: 1.0},
             among="counts",
             moves=moves,
             largest=REACH,
@@ -139,9 +139,9 @@ def predict(registers: Registers, precision: Precision, blocks: list[list[Regist
     """Sums over features, into data and query rows: target_i += Σ_j x_ij source_j; moves for each block."""
     heads: list[RegisterHead] = []
     for number, moves in enumerate(blocks):
-        asked = {registers.part("e", number, len(blocks)): 1.0}
+        keys = {registers.part("e", number, len(blocks)): 1.0}
         scaled, reach = in_sums(registers, moves), precision.data_reach
-        heads += products(registers, precision, {"x": 1.0}, asked, "state", scaled, largest=REACH, reach=reach)
+        heads += products(registers, precision, {"x": 1.0}, keys, "state", scaled, largest=REACH, reach=reach)
     return heads
 
 

@@ -178,7 +178,7 @@ def write(
     X, queries = units.points(X), units.points(queries)
     place = Registers(**columns(features, m, blocks))
     rows = np.zeros((2 * count + 1 + 2 * n + len(queries), place.width))
-    state, origin, data, asking = np.split(rows, np.cumsum([2 * count, 1, 2 * n]))
+    state, origin, data, query_rows = np.split(rows, np.cumsum([2 * count, 1, 2 * n]))
     state[:, place["e"]] = mirrored(np.eye(count))
     state[:, place["state"]] = 1.0
     state[:, place["sign"]] = mirrored(np.ones((count, 1)))
@@ -187,8 +187,8 @@ def write(
     data[:, [place["data"].start, place["counts"].start]] = 1.0
     data[:, place["sign"]] = mirrored(np.ones((n, 1)))
     origin[:, place["x"]] = _points(np.zeros((1, d)), intercept)
-    asking[:, place["x"]] = _points(queries, intercept)
-    origin[:, place["sign"]] = asking[:, place["sign"]] = 1.0
+    query_rows[:, place["x"]] = _points(queries, intercept)
+    origin[:, place["sign"]] = query_rows[:, place["sign"]] = 1.0
     free = np.zeros(int(intercept))
     if penalty or gauge:
         of_one = np.diag(np.append(penalty / units.x**2, free))  # (p, p)

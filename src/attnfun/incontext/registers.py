@@ -128,8 +128,8 @@ def moving(registers: Registers, moves: Iterable[RegisterMove], factor: float) -
 def products(
     registers: Registers,
     precision: Precision,
-    asks: Sum,
-    asked: Sum,
+    queries: Sum,
+    keys: Sum,
     among: str,
     moves: Iterable[RegisterMove],
     *,
@@ -137,14 +137,14 @@ def products(
     reach: float | None = None,
     heads: int | None = None,
 ) -> list[RegisterHead]:
-    """Heads that add `mean_k (asks·asked_k) source_k` over the pairs of rows flagged `among`: the bilinear read-out.
+    """Heads that add `mean_k (query·key_k) source_k` over the pairs of rows flagged `among`: the bilinear read-out.
 
-    `largest` bounds |asks·asked_k|; scores are scaled so that it becomes `reach`.
+    `largest` bounds |query·key_k|; scores are scaled so that it becomes `reach`.
     """
     made, eta = list(moves), (reach or precision.reach) / largest
     flag, blank = np.zeros((registers.width, 1)), np.zeros((registers.width, 1))
     flag[registers[among]] = MASK
-    key, size = registers.read(asked), registers.size(next(iter(asked)))  # (F, w)
+    key, size = registers.read(keys), registers.size(next(iter(keys)))  # (F, w)
     count = heads or precision.heads
     out = []
     nodes = [(side * h, float(weight)) for h, weight in enumerate(richardson(count), 1) for side in (1, -1)]
@@ -152,7 +152,7 @@ def products(
         value, output = moving(registers, made, weight / (2 * h * eta))
         out.append(
             RegisterHead(
-                query=np.concatenate([registers.read(asks) * (h * eta), blank], axis=1),  # (F, w + 1)
+                query=np.concatenate([registers.read(queries) * (h * eta), blank], axis=1),  # (F, w + 1)
                 query_bias=np.append(np.zeros(size), 1.0),
                 key=np.concatenate([key, flag], axis=1),  # (F, w + 1)
                 key_bias=np.append(np.zeros(size), -MASK),

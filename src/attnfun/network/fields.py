@@ -18,7 +18,7 @@ MOST_SHOWN = 80
 
 
 class Fields:
-    """A JSON object whose fields are asked for by name and kind.
+    """A JSON object whose fields are read by name and kind.
 
     >>> Fields({"bound": -1.0}, "certificate").number("bound")
     Traceback (most recent call last):

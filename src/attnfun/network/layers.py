@@ -148,7 +148,7 @@ class Attention(_Heads):
         y_h(z) = Σ_m softmax_m(q·k) v,        out(z) = Σ_h y_h(z) W_O + b_O  (+ z with `residual`)
 
     Keys are the memory tokens alone (cross-attention), or the data tokens and then the memory tokens
-    (`attends_data`, self-attention). Memory tokens ask nothing: their own outputs would be thrown away.
+    (`attends_data`, self-attention). Memory tokens have no queries: their own outputs would be thrown away.
 
     **Two inputs.** Where the second of two inputs makes the keys, `keyed` names the features f of q that are made of it
     alone. The key of memory token j then holds the sum `Σ_f q_f k_jf` over these features as one number, which the

@@ -34,7 +34,7 @@ FORMAT = 2
 SMALLEST, FEW = 2**12, 4
 """Arrays of so many numbers, of which one in FEW at most is not zero, are written without their zeros."""
 MOST = 2**28
-"""Numbers, zeros included, that a file may ask for in such arrays."""
+"""Numbers, zeros included, that a file may request in such arrays."""
 PLACES, NUMBERS = ".places", ".numbers"
 
 Tensors = dict[str, npt.NDArray[Any]]

@@ -153,7 +153,7 @@ class Search:
     ) -> None:
         """Functions `line`: (S,) -> (S, C); the error wanted; the deployed arithmetic.
 
-        Values are penalised by `least_ridge` at least, more if the arithmetic asks for it (`solve.py`).
+        Values are penalised by `least_ridge` at least, more if the arithmetic needs it (`solve.py`).
         Samples may be emphasised only if the line is `alone`, not an axis of a product. After the deadline nothing new
         is begun: the best so far is the result.
         """

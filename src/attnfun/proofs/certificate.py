@@ -54,7 +54,7 @@ class Certificate:
     judged: bool = False
     """Has the judge agreed with it here? Files say so too, and are not believed."""
     not_judged: str = ""
-    """Why the judge has not agreed, in words; nothing if nobody asked it. Not in files."""
+    """Why the judge has not agreed, in words; nothing if it was not called. Not in files."""
 
     @property
     def dtype(self) -> str:

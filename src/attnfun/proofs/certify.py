@@ -348,9 +348,11 @@ def _data_scores(network: Network) -> int:
 def _projections(network: Network) -> int:
     """Products in the queries, keys and values of data tokens."""
     attention, length = [layer for layer in network.layers if isinstance(layer, Attention)], network.rows
-    asks = sum(int(np.count_nonzero(layer.query)) for layer in attention)
-    told = [layer for layer in attention if layer.attends_data]
-    return length * (asks + sum(int(np.count_nonzero(layer.key) + np.count_nonzero(layer.value)) for layer in told))
+    queries = sum(int(np.count_nonzero(layer.query)) for layer in attention)
+    attended = [layer for layer in attention if layer.attends_data]
+    return length * (
+        queries + sum(int(np.count_nonzero(layer.key) + np.count_nonzero(layer.value)) for layer in attended)
+    )
 
 
 def _points(network: Network) -> int:

@@ -61,7 +61,7 @@ def contradicts(verdict: Verdict, certificate: Certificate) -> bool:
 
 
 def _too_large(certificate: Certificate) -> str:
-    """Why a certificate is not judged unless somebody asks for it, in words; nothing if it is small."""
+    """Why a certificate is not judged unless a caller requests it, in words; nothing if it is small."""
     proof, network = certificate.proof, certificate.claim.network
     if proof is None:
         return "there is no proof to follow"

@@ -113,7 +113,7 @@ class TaylorBounds:
             bound = bound + 4 * base.size * SMALLEST  # a few products for each coefficient may underflow
             rest = ((np.abs(scaled) + rad * reach) * last).max(axis=1) @ base.exponents  # (B, D)
             at = np.abs(mid[..., 0]).max(axis=1)  # (B,)
-        exists = np.isfinite(around.rad).all(axis=(1, 2))  # (B,), on the whole box, as Taylor's theorem asks
+        exists = np.isfinite(around.rad).all(axis=(1, 2))  # (B,), on the whole box, as Taylor's theorem needs
         bound = np.where(exists, bound.max(axis=1), np.inf)  # (B,)
         known = np.isfinite(rest) & np.isfinite(bound)[:, None]
         return Expanded(np.where(np.isnan(bound), np.inf, bound), at, np.where(known, rest, 0.0))

@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 AHEAD = 128
 """Chunks under way at a time."""
 TRIES = 3
-"""Times that a chunk is sent, and that a function is asked at a point, before its failure counts."""
+"""Times that a chunk is sent, and that a function is called at a point, before its failure counts."""
 MOST_RESIDENT = 4
 """Things that a worker keeps between chunks."""
 UNSENDABLE = (AttributeError, TypeError, ImportError)
@@ -66,7 +66,7 @@ def in_order(
 
 
 def resident(key: str, make: Callable[[], Result]) -> Result:
-    """What this process has kept under a key, made when it is first asked for.
+    """What this process has kept under a key, made when it is first needed.
 
     What takes long to prepare travels with each chunk but is prepared once a worker.
     """

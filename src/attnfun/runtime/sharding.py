@@ -130,7 +130,7 @@ class ShardFile:
 class Sharded:
     """A network from a folder that `net.split` wrote: `sharded(points)` as `net(points)`.
 
-    The workers of `executor` read their shards when they are first asked, and keep them. Without one, shards are read
+    The workers of `executor` read their shards when they are first called, and keep them. Without one, shards are read
     one after the other, so that a bank may be larger than memory.
     """
 

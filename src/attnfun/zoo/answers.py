@@ -25,14 +25,14 @@ SHARES = (1.0, 0.5, 0.25, 0.1)
 """How far a register is set towards its value at another point: as far as the network knows what follows."""
 
 CONSTANT = 1e-9
-"""Registers that vary by no more than this, relatively, are not asked about: there is nothing to be found."""
+"""Registers that vary by no more than this, relatively, are left out: there is nothing to be found."""
 MOST = 24
-"""Registers of a model that are asked about."""
+"""Registers of a model with questions, at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """All that is asked about a model, and the answers."""
+    """All questions about a model, and the answers."""
 
     points: Floats  # (B, D)
     outputs: Floats  # (B, m)
@@ -57,7 +57,7 @@ class Answers:
     def of(cls, model: Specimen, count: int, seed: int) -> Answers:
         """At random points. Each register is set to, or towards, its value at another one of the points.
 
-        Of more than MOST registers, so many are asked about, evenly spread over the program.
+        Of more than MOST registers, so many have questions, evenly spread over the program.
         """
         rows, truth = model.sample(count, np.random.default_rng(seed)), model.truth
         exact = truth.values(rows)

@@ -50,21 +50,11 @@ def _planes() -> Compiled:
     return compile(MaxAffine(rng.normal(size=(8, 3)), rng.normal(size=8)), [(-1, 1)] * 3, 1e-3)
 
 
-def _ridge() -> Specimen:
-    from ..incontext.linear import Ridge
-    from .learners import Sizes, ridge, specimen_of
+def _learners():
+    """Networks that learn in context, which need scikit-learn."""
+    from . import learners
 
-    learner = Ridge(alpha=0.5, fit_intercept=False, n_steps=4)
-    return specimen_of(ridge, learner, Sizes(features=2, examples=4, queries=1), "ridge", "ridge regression in context")
-
-
-def _descent() -> Specimen:
-    from ..incontext.gradient import GradientDescent
-    from .learners import Sizes, descent, specimen_of
-
-    learner = GradientDescent(step=0.25, alpha=0.1, momentum=0.5, fit_intercept=False, steps=3)
-    sizes = Sizes(features=2, examples=4, queries=1)
-    return specimen_of(descent, learner, sizes, "descent", "three steps of gradient descent in context")
+    return learners
 
 
 def _circuit(formula: str, domain: dict[str, tuple[float, float]], eps: float) -> Callable[[], Compiled]:
@@ -82,8 +72,8 @@ CATALOGUE = {
     "gate": Entry("circuit", "exp(-x**2)*y + max(x, y)", _circuit("exp(-x**2)*y + max(x, y)", UNIT, 1e-4), quick=True),
     "energy": Entry("circuit", "m*c**2/sqrt(1 - v**2/c**2)", _circuit("m*c**2/sqrt(1 - v**2/c**2)", RELATIVITY, 1e-3)),
     "borehole": Entry("circuit", BOREHOLE, _circuit(BOREHOLE, WELLS, 1e-2)),
-    "ridge": Entry("learner", "ridge regression in context", _ridge),
-    "descent": Entry("learner", "three steps of gradient descent in context", _descent),
+    "ridge": Entry("learner", "ridge regression in context", lambda: _learners().ridge_specimen()),
+    "descent": Entry("learner", "three steps of gradient descent in context", lambda: _learners().descent_specimen()),
 }
 """By name, in the order in which they are written."""
 

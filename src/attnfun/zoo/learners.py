@@ -274,9 +274,22 @@ def specimen_of(
     def sample(count: int, rng: np.random.Generator) -> Floats:
         X = rng.normal(size=(count, sizes.examples, sizes.features))
         w, noise = rng.normal(size=(count, sizes.features, 1)), 0.1 * rng.normal(size=(count, sizes.examples, 1))
-        asked = rng.uniform(-1, 1, size=(count, sizes.queries, sizes.features))
-        prompts = (learner.prompt(*each) for each in zip(X, X @ w + noise, asked, strict=True))
+        queries = rng.uniform(-1, 1, size=(count, sizes.queries, sizes.features))
+        prompts = (learner.prompt(*each) for each in zip(X, X @ w + noise, queries, strict=True))
         return np.stack([prompt.rows.ravel() for prompt in prompts])
 
     truth = established(residual, program, program.sites(residual), (sizes.queries,))
     return Specimen(name, title, residual, truth, network.shape_in, sample, TOLERANCE, "estimated")
+
+
+def ridge_specimen() -> Specimen:
+    """Ridge regression in context, as a model of the zoo."""
+    learner = Ridge(alpha=0.5, fit_intercept=False, n_steps=4)
+    return specimen_of(ridge, learner, Sizes(features=2, examples=4, queries=1), "ridge", "ridge regression in context")
+
+
+def descent_specimen() -> Specimen:
+    """Gradient descent in context, as a model of the zoo."""
+    learner = GradientDescent(step=0.25, alpha=0.1, momentum=0.5, fit_intercept=False, steps=3)
+    sizes = Sizes(features=2, examples=4, queries=1)
+    return specimen_of(descent, learner, sizes, "descent", "three steps of gradient descent in context")

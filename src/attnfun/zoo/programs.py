@@ -1,7 +1,7 @@
 """What a network was made to compute: named registers, their exact values, and what happens if one is set.
 
 A program knows nothing of weights. It runs the target itself, in float64, register by register, and answers a causal
-question by doing what is asked: the register is set, and everything that is computed from it is computed again.
+question by doing what it says: the register is set, and everything that is computed from it is computed again.
 """
 
 from __future__ import annotations

@@ -39,13 +39,13 @@ Floats = npt.NDArray[np.float64]
 PARTS = ("working", "heads", "directions", "interventions")
 HALF = 0.5
 SILENT = 1e-9
-"""Interventions that move outputs by less than this, relative to their size, are not asked."""
+"""Interventions that move outputs by less than this, relative to their size, are left out."""
 MEASURES = ("AUROC", "precision", "recall", "cosine", "subspace", "prediction")
 
 
 @dataclass(frozen=True)
 class Score:
-    """Means over what was claimed about one model, and which part of what was asked that is."""
+    """Means over what was claimed about one model, and which part of the questions that answers."""
 
     measures: Mapping[str, float]
     """By name; those that nothing was claimed for are not there."""
@@ -107,8 +107,8 @@ def score_model(answers: Answers, said: Mapping[str, Any]) -> Score:
         _direction(answers, register, claim, found)
     for register, outputs in by_register["interventions"].items():
         _prediction(answers, register, outputs, found)
-    asked = len(answers.values) or 1
-    covered = {part: len(claimed) / asked for part, claimed in by_register.items()}
+    questions = len(answers.values) or 1
+    covered = {part: len(claimed) / questions for part, claimed in by_register.items()}
     return Score({name: float(np.mean(values)) for name, values in found.items() if values}, covered)
 
 
@@ -168,7 +168,7 @@ def _direction(answers: Answers, register: str, claim: Any, found: dict[str, lis
 
 
 def _prediction(answers: Answers, register: str, outputs: Any, found: dict[str, list[float]]) -> None:
-    _check(register in answers.effects, f"interventions are asked on {', '.join(answers.effects)}", register)
+    _check(register in answers.effects, f"interventions are questions about {', '.join(answers.effects)}", register)
     effect = answers.effects[register] - answers.outputs  # (B, m)
     predicted = _numbers(outputs, effect.shape, "the outputs after an intervention")
     size = float(np.sqrt(np.square(effect).mean()))

@@ -33,7 +33,7 @@ def compiled(
     """Compile a formula; results go to a folder of their own below `folder`."""
     limits = worker.limits
     _check(limits, formula, domain)
-    return worker.ask(
+    return worker.send(
         "compiled",
         formula=formula,
         domain=domain,
@@ -51,7 +51,7 @@ def compiled(
 def warmed(worker: Worker, formula: str, domain: str, tokens: float, warmth: float) -> dict[str, Any]:
     """One head with so many tokens, at the temperature 10**warmth."""
     _check(worker.limits, formula, domain)
-    return worker.ask(
+    return worker.send(
         "warmed",
         formula=formula,
         domain=domain,
@@ -64,7 +64,7 @@ def warmed(worker: Worker, formula: str, domain: str, tokens: float, warmth: flo
 def ridge(worker: Worker, strength: float, rows: float) -> dict[str, Any]:
     """Ridge regression in context with the penalty 10**strength on so many examples."""
     power = real_number("the power of the penalty", strength, least=STRENGTH[0], most=STRENGTH[1])
-    return worker.ask("ridge", alpha=10.0**power, rows=_slider("examples", rows, ROWS))
+    return worker.send("ridge", alpha=10.0**power, rows=_slider("examples", rows, ROWS))
 
 
 def _check(limits: Limits, formula: object, domain: object) -> None:

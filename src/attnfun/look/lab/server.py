@@ -10,7 +10,7 @@ from .limits import Limits
 from .worker import Worker
 
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
-"""Set before gradio is imported: it reports nothing and asks nobody for updates."""
+"""Set before gradio is imported: it reports nothing and looks for no updates."""
 
 
 def launch(port: int = 7860, limits: Limits | None = None, *, show: bool = True) -> None:

@@ -25,14 +25,14 @@ class RequestFailed(AttnfunError):
 
 
 class Worker:
-    """Asks a child process, which stays warm between requests and is replaced after an accident."""
+    """Sends requests to a child process, which stays warm between requests and is replaced after an accident."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._child: subprocess.Popen[str] | None = None
         self._alone, self._reader = Lock(), ThreadPoolExecutor(1)
 
-    def ask(self, task: str, **arguments: Any) -> dict[str, Any]:
+    def send(self, task: str, **arguments: Any) -> dict[str, Any]:
         """The reply to a request, one at a time; RequestFailed with the reason if there is none."""
         with self._alone:
             child = self._running()

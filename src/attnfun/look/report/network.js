@@ -50,7 +50,7 @@ const attnfun = (() => {
 
   const bias = (table, head) => table.at.subarray(head * table.shape[1], (head + 1) * table.shape[1]);
 
-  // Weights of one head for one token that asks: data tokens first, then memory tokens.
+  // Weights of one head for the query of one token: data tokens first, then memory tokens.
   function weights(layer, X, head, token) {
     const query = project(X, part(layer.query, head), bias(layer.query_bias, head));
     const keys = project(tokensOf(layer, X), part(layer.key, head), bias(layer.key_bias, head));

@@ -117,7 +117,7 @@ def _what(net: Compiled) -> str:
     rows: list[tuple[str, object]] = [
         ("target", net.name),
         ("domain", repr(net.domain)),
-        ("tolerance asked for", net.eps),
+        ("tolerance requested", net.eps),
         ("construction", net.construction),
         ("theorem", net.theorem),
         ("arithmetic", net.network.dtype),
@@ -179,7 +179,7 @@ def _resources(net: Compiled) -> str:
         ("largest value", summary.largest_value, None),
         *((name, float(value), None) for name, value in summary.figures.items()),
     ]
-    table = _table("Resources, beside what the paper's own bound asks for", ("", "this network", "the paper"), rows)
+    table = _table("Resources, beside what the paper's own bound needs", ("", "this network", "the paper"), rows)
     others = "".join(f"<li>{escape(str(each))}</li>" for each in summary.alternatives)
     return table + (f"<details><summary>What was considered</summary><ul>{others}</ul></details>" if others else "")
 

@@ -61,7 +61,7 @@ def controls(window: Window) -> str:
     return (
         f'<p class="note">The network runs in this page, in double precision. {" ".join(notes)}</p>'
         f'<div class="controls"><div><label for="head">Head</label><select id="head">{options}</select></div>'
-        f'<div><label for="token">Token that asks</label><select id="token"></select></div>{sliders}</div>'
+        f'<div><label for="token">Token of the query</label><select id="token"></select></div>{sliders}</div>'
         '<p class="answer" id="answer" aria-live="polite"></p>'
         '<div class="pair"><div><h3>Weights of its keys</h3>'
         '<div id="weights" role="img" aria-label="Attention weights of the query"></div></div>'
@@ -85,18 +85,18 @@ def _weights(network: Network) -> dict[str, Any]:
 
 
 def _head(window: Window, place: HeadPlace) -> dict[str, Any]:
-    """Where a head is, who asks, and where its keys lead."""
+    """Where a head is, which tokens have queries, and where its keys lead."""
     network, length = window.net.network, window.net.network.rows
     for layer in network.layers[: place.layer + 1]:
         length = layer.length_out(length)
     after = network.layers[place.layer + 1] if place.layer + 1 < len(network.layers) else None
-    asking = np.flatnonzero(tokens_read(after, length)).tolist()
+    querying = np.flatnonzero(tokens_read(after, length)).tolist()
     data = length if place.attention.attends_data else 0
     return {
         "layer": place.layer,
         "head": place.head,
         "token": place.token,
-        "tokens": asking,
+        "tokens": querying,
         "data": data,
         "places": _places(window, place),
     }

@@ -1,6 +1,6 @@
 """What a head looks at: its weights at any input and, where scores are affine, the cells on which its keys lead.
 
-The first attention layer asks with queries that are affine in the input, so the scores of its memory tokens are, too:
+The queries of the first attention layer are affine in the input, so the scores of its memory tokens are, too:
 `s_j(x) = a_j·x + b_j`. So they are on a line or plane through a point, and its cells are those of `given.partition`.
 Whether scores are affine is looked up at points of the slice, not in the way the network was made.
 """
@@ -31,7 +31,7 @@ TRIES, STRAIGHT, UNSEEN = 64, 1e-9, 1e-6
 
 
 class HeadPlace(NamedTuple):
-    """A head: its layer, the number of that in the network, its own, and the token that asks."""
+    """A head: its layer, the number of that in the network, its own, and the token of the query."""
 
     attention: Attention
     layer: int
@@ -83,8 +83,8 @@ def _scores(window: Window, rows: Floats, place: HeadPlace) -> Iterator[Floats]:
         query = X[:, place.token] @ layer.query[head] + layer.query_bias[head]  # (b, k)
         scores = query @ layer.keys()[head].T  # (b, M)
         if layer.attends_data:
-            asked = X @ layer.key[head] + layer.key_bias[head]  # (b, n, k)
-            scores = np.hstack([np.einsum("bk,bnk->bn", query, asked), scores])  # (b, T)
+            keys = X @ layer.key[head] + layer.key_bias[head]  # (b, n, k)
+            scores = np.hstack([np.einsum("bk,bnk->bn", query, keys), scores])  # (b, T)
         yield scores
 
 

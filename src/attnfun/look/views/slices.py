@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 COARSE, PROBED = 5, 64
-"""Points of a line that only asks how much a network varies along it; axes that are asked about, the first ones."""
+"""Points of a line that only shows how much a network varies along it; axes that are looked at, the first ones."""
 TRIES = 512
 """Points among which that of a region is chosen which is nearest to the centre of its box."""
 SECTIONS, SECTION_AXES, DULL, FAINT = 16, 16, 0.5, 0.01
@@ -48,7 +48,7 @@ class Window:
     point: Floats  # (D,)
     output: int = 0
     seen: dict[tuple[str, bytes], Floats] = field(default_factory=dict, repr=False)
-    """All outputs at rows that were asked for, so that no panel and no output asks twice."""
+    """All outputs at rows, kept so that no panel and no output evaluates them twice."""
 
     def of_output(self, output: int) -> Window:
         """The same window on another output."""
@@ -61,12 +61,12 @@ class Window:
 
     @cached_property
     def has_target(self) -> bool:
-        """Can the target be asked? Black boxes with a declared constant are not called for a picture."""
+        """May the target be evaluated? Black boxes with a declared constant are not called for a picture."""
         target = self.net.certificate.claim.target
         return target is not None and target.evaluable and target.status is not Status.CONDITIONAL
 
     def values(self, rows: Floats) -> tuple[Floats, Floats | None]:
-        """Network and, where it can be asked, target: rows (B, D) -> (B,). NaN outside the domain."""
+        """Network and, where it may be evaluated, target: rows (B, D) -> (B,). NaN outside the domain."""
         found, target = self.network_values(rows), self.net.certificate.claim.target
         if target is None or not self.has_target:
             return found, None
@@ -131,7 +131,7 @@ class Slice:
 
     @property
     def error(self) -> Floats:
-        """|target - network|; NaN where the target cannot be asked."""
+        """|target - network|; NaN where the target may not be evaluated."""
         return np.abs(self.network - (np.nan if self.target is None else self.target))
 
     def as_map(self, numbers: Floats) -> Floats:

@@ -1,8 +1,8 @@
 """Evaluation in NumPy of networks that take sequences of any length, such as prompts of ten thousand rows.
 
-Self-attention over n rows has n² scores, but in most layers of an in-context learner nearly all rows ask the same
-question, or nearly all keys are the same masked one. *Equal questions have equal answers, and c equal keys with equal
-values count as one whose weight is c times as large*: large groups of equal rows are merged, which changes nothing
+Self-attention over n rows has n² scores, but in most layers of an in-context learner nearly all rows have the same
+query, or nearly all keys are the same masked one. *Equal queries have equal results, and c equal keys with equal values
+count as one whose weight is c times as large*: large groups of equal rows are merged, which changes nothing
 but the rounding of sums. What is left goes through in blocks of queries, so that memory stays O(n).
 
 What comes out for a prompt does not depend on the other prompts of its batch.

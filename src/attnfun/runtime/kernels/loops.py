@@ -115,7 +115,7 @@ def product(queries, axes, values, shape, places, along, results):
 
     `axes` holds the arrays of `Axes`; values (v N,) are stretches along the last axis; `shape` is (sizes, widths,
     lanes): tokens and window on each axis, the last window in stretches of `lanes`. `places` are those of the window's
-    rows, from its first token. `along` >= 0 asks for the derivative of the mean by that coordinate of the query
+    rows, from its first token. `along` >= 0 requests the derivative of the mean by that coordinate of the query
     instead, and for the average slope along it, `centre` (B,). O(Π windows) a query.
     """
     (mean, top, mass, centre), (sizes, widths, lanes) = results, shape
@@ -188,7 +188,7 @@ def _exponentials(scores, count, top):
 def stream(queries, keys, offsets, values, tree, mean, top, mass):
     """Any bank: queries (B, r), keys (r, L), offsets (L,), values (v, L) -> mean (B, v), top and mass (B,).
 
-    `tree` holds the arrays of `Tree`; a query asks the tokens of its leaf, in blocks with a running maximum.
+    `tree` holds the arrays of `Tree`; a query attends to the tokens of its leaf, in blocks with a running maximum.
     """
     axis, cut, child, begin, end = tree
     scores, sums = np.empty(STREAM), np.empty(len(values))

@@ -2,8 +2,9 @@
 
 Every feature of every token is a register. An affine map puts out registers, or names those there are where it merely
 picks a feature; a small head reads the registers of its query and puts out its averages. Heads with large banks are
-asked between two pieces of code. Everything is computed in float64 whatever the network's dtype is. That is within the
-certificate's rounding part, which allows each operation an error of the dtype's unit; weights are numbers of the dtype.
+evaluated between two pieces of code. Everything is computed in float64 whatever the network's dtype is. That is within
+the certificate's rounding part, which allows each operation an error of the dtype's unit; weights are numbers of that
+dtype.
 """
 
 from __future__ import annotations
@@ -231,7 +232,7 @@ def _attention(
     for number, group in enumerate(step.query_groups):
         if isinstance(group.bank, Stream):
             means[number] = np.stack([writer.head(query, group.bank) for query in queries[number]])
-    out = np.zeros((len(tokens), layer.width_out), dtype=np.int64)  # nobody reads the tokens that ask nothing
+    out = np.zeros((len(tokens), layer.width_out), dtype=np.int64)  # nobody reads tokens without a query
     for token in step.weights["querying"]:
         heads = [
             (means[number][group.querying == token][0], layer.output[group.head])

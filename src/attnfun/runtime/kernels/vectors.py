@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from .exponential import FUSED, emit
 
 VECTOR = 4
-"""Numbers in a vector register, as we ask for them; the compiler joins or splits them where registers differ."""
+"""Numbers in a vector register, as they are requested; the compiler joins or splits them where registers differ."""
 REGISTERS = 12
 """Vector registers that hold sums."""
 

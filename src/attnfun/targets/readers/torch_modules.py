@@ -287,7 +287,7 @@ METADATA = frozenset(
         "_guards_fn",
     ]
 )
-"""What is asked of a tensor without looking at its numbers."""
+"""What is read of a tensor without looking at its numbers."""
 EXACT = frozenset(
     [
         "T",

@@ -21,7 +21,7 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 FEW = 8
-"""Keys up to which plain products of matrices are faster, which PyTorch does where it is asked for weights."""
+"""Keys up to which plain products of matrices are faster, which PyTorch takes where weights are requested."""
 
 
 class AttentionNetwork(nn.Module):
