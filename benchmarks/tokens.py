@@ -21,9 +21,9 @@ from attnfun.domains.box import as_box
 from attnfun.experiments import drawing
 from attnfun.experiments.base import Picture
 from attnfun.experiments.spectral import TOLERANCES
-from attnfun.experiments.training import ADAM, LBFGS, trained_head
 from attnfun.targets import as_target
 from contests import peers, sizes
+from contests.training import ADAM, LBFGS, trained_head
 from functions import rows
 
 RESULTS = Path(__file__).parent / "results"

@@ -352,10 +352,10 @@ def test_a_part_without_code_is_asked_for(tmp_path):
 
 def test_what_does_not_fit_is_refused():
     f, g = line("sin(3*x)"), line("exp(x)", 0.0, 1.0)
-    with pytest.raises(af.errors.InputError, match="on one domain; got"):
+    with pytest.raises(af.errors.InputError, match="the same domain; got"):
         f + g
     assert (f.restrict({"x": (0, 1)}) + g).certificate.proved
-    with pytest.raises(af.errors.InputError, match="one dtype; got float32 and float64"):
+    with pytest.raises(af.errors.InputError, match="the same dtype; got float32 and float64"):
         f + line("exp(x)", dtype="float32")
     with pytest.raises(af.errors.InputError, match="values of shape"):
         f(af.compile("[x, 2*x]", LINE, 0.1))

@@ -161,13 +161,6 @@ def test_exponentials_of_infinities():
     assert directed.exp_down(ends)[1] <= LARGEST
 
 
-@given(sizes.filter(bool), st.floats(0.01, 3))
-def test_powers_lie_below_their_bounds(a, exponent):
-    bound = float(directed.power_up(np.array(a), exponent))
-    with flint.ctx.workprec(2300):
-        assert bound == np.inf or (flint.arb(a).log() * flint.arb(exponent)).exp() <= flint.arb(bound)
-
-
 @given(st.integers(0, 10**15), st.integers(1, 12))
 def test_whole_roots_are_exact(number, degree):
     found = directed.whole_root(number, degree)

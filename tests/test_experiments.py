@@ -109,7 +109,8 @@ def test_experiments_that_train_say_what_is_missing(monkeypatch):
 def test_training_learns_what_it_is_shown_and_leaves_threads_alone():
     import torch
 
-    from attnfun.experiments.training import OneLayer, PointsLayer, TwoLayers, fitted, trained_head
+    from attnfun.experiments.training import PointsLayer, TwoLayers, fitted
+    from contests.training import OneLayer, trained_head
 
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (120, 3, 2))
@@ -159,7 +160,7 @@ def test_heat_maps_and_bands_are_drawn():
 def test_training_goes_on_from_where_it_says():
     import torch
 
-    from attnfun.experiments.training import course, masks_held, perturbed, randomised
+    from contests.training import course, masks_held, perturbed, randomised
 
     module = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1).to_torch()
     before = [weight.detach().clone() for weight in module.parameters()]

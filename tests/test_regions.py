@@ -71,7 +71,7 @@ def test_a_condition_on_arrays_is_traced_but_not_saved(tmp_path):
     rows = region.sample(3000, np.random.default_rng(0))
     assert ((rows[:, 0] < rows[:, 1]) & (rows[:, 0] > 0.1)).all()
     assert np.abs(net(rows) - np.exp(rows[:, 0] - rows[:, 1])).max() <= net.certificate.bound
-    with pytest.raises(af.errors.InputError, match="condition is a text"):
+    with pytest.raises(af.errors.InputError, match="condition as a text"):
         net.save(tmp_path / "f.safetensors")
     assert list(tmp_path.iterdir()) == []
 

@@ -39,6 +39,10 @@ def test_pages_load_nothing_from_outside(site):
     assert not re.search(r"""(?:url\(|@import)\s*["']?https?:""", styles)
 
 
+def test_no_page_shows_a_search_that_needs_a_server(site):
+    assert [page.name for page in site.rglob("*.html") if 'data-md-component="search"' in page.read_text()] == []
+
+
 def is_error(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, Exception)
 

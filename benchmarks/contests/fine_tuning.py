@@ -23,7 +23,7 @@ from .trials import Start, Task, every_seed, finals, panels, tried
 if TYPE_CHECKING:
     from torch import nn
 
-    from attnfun.experiments.training import Batch
+    from .training import Batch
 
 Floats = npt.NDArray[np.float64]
 Function = Callable[[Floats], Floats]
@@ -96,7 +96,7 @@ def network(construction: str) -> af.types.Compiled:
 
 def start(construction: str, noise: float | None) -> Start:
     """The compiled network with so much noise, or with random weights."""
-    from attnfun.experiments.training import perturbed, randomised
+    from .training import perturbed, randomised
 
     module = network(construction).to_torch()
     return lambda seed: randomised(module, seed) if noise is None else perturbed(module, noise, seed)

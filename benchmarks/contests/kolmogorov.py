@@ -24,7 +24,7 @@ def grown(function: Function, variables: int, seconds: float) -> Iterator[tuple[
         import kan  # pyright: ignore[reportMissingImports] - it is in the extra `bench`
         import torch
 
-        from attnfun.experiments.training import parameters
+        from .training import parameters
     except ImportError:
         raise MissingExtra("pykan", "bench") from None
     points = sites(SAMPLES, variables)

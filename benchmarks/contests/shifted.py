@@ -128,7 +128,7 @@ def _task(
     """Prompts in batches. What is wanted is measured in the unit of y that the prompt is written in."""
     import torch
 
-    from attnfun.experiments.training import OutputRows, masks_held, perturbed, randomised
+    from .training import OutputRows, masks_held, perturbed, randomised
 
     (draw, held, count), (module, rows, prompt) = drawing, learner
 

@@ -193,7 +193,7 @@ def _transformer(kind: str, seconds: float, test: Prompts) -> tuple[float, float
     """Train on fresh prompts of the kind."""
     import torch
 
-    from attnfun.experiments.training import Reader, within
+    from .training import Reader, within
 
     rng = np.random.default_rng(99)
 

@@ -19,7 +19,7 @@ from attnfun.experiments.drawing import BLUE, GREEN, GREY, ORANGE, PINK, SKY
 if TYPE_CHECKING:
     from torch import nn
 
-    from attnfun.experiments.training import Batch
+    from .training import Batch
 
 Floats = npt.NDArray[np.float64]
 Start = Callable[[int], "nn.Module"]
@@ -68,7 +68,7 @@ class Trial:
 
 def tried(task: Task, rates: Sequence[float], seeds: int, step: Step) -> list[Trial]:
     """Train from every start, at every rate, with every seed."""
-    from attnfun.experiments.training import course
+    from .training import course
 
     marks = tuple(int(mark) for mark in np.unique(np.linspace(0, task.steps, MARKS).round()))
     trials: list[Trial] = []

@@ -265,7 +265,7 @@ def _written(number: float) -> str:
 def restricted(net: Compiled, domain: object) -> Compiled:
     """The same network on a part of its box."""
     whole = net.domain
-    _require(whole.fills_box, "networks on boxes can be restricted", got=repr(whole))
+    _require(whole.fills_box, "a network that is restricted must be compiled on a box", got=repr(whole))
     if isinstance(domain, Mapping):
         unknown = [name for name in domain if name not in whole.axes]
         _require(not unknown, f"the variables of this network are {', '.join(whole.axes)}", got=shown(unknown))
@@ -374,14 +374,14 @@ def _compatible(*nets: Compiled) -> None:
     dtypes = {net.network.dtype for net in nets}
     _require(
         len(dtypes) == 1,
-        "networks can be combined if they run in one dtype",
+        "networks that are combined must have the same dtype",
         got=" and ".join(sorted(dtypes)),
         remedy="Compile them with the same dtype=.",
     )
     norms = {net.certificate.norm for net in nets}
     _require(
         norms == {inf},
-        "networks can be combined if their certificates are in the sup norm",
+        "networks that are combined must have certificates in the sup norm",
         got=", ".join(f"L_{norm:g}" for norm in sorted(norms) if not isinf(norm)),
         remedy='Compile them with norm="inf".',
     )
@@ -395,7 +395,7 @@ def _common_domain(one: Box, other: Box) -> Box:
     same = same and bool((one.lo.ravel() == other.lo.ravel()).all() and (one.hi.ravel() == other.hi.ravel()).all())
     _require(
         one is other or (same and (boxes or one.as_dict() == other.as_dict())),
-        "networks can be added and multiplied on one domain",
+        "networks that are added or multiplied must have the same domain",
         got=f"{one!r} and {other!r}",
         remedy="Compile them on the same domain, or restrict() both to a box in common.",
     )

@@ -280,7 +280,7 @@ class Request:
         if tail is None:
             return None
         _require(isinstance(tail, str), "tail must be a formula in text", tail)
-        _require(self.norm != "inf", "a tail is declared for an L_p norm, norm=p", self.norm)
+        _require(self.norm != "inf", "tail= needs an L_p norm, norm=p", self.norm)
         return str(tail)
 
     def for_planning(self, theorem: Construction, aim: float | None) -> PlanRequest:

@@ -173,7 +173,9 @@ def geometric(start: int, most: int = MOST_SAMPLES) -> Callable[[int], list[int]
 
 def trained_attention(problem: Problem, tolerances: Sequence[float], seconds: float) -> Iterator[Offer]:
     """The architecture of arXiv 2504.15956: one layer, memory tokens; Adam on batches of 32, in float32."""
-    from attnfun.experiments.training import BATCH, OneLayer
+    from attnfun.experiments.training import BATCH
+
+    from ..training import OneLayer
 
     for memory in MEMORY:
         yield _trained(problem, lambda p=memory: OneLayer(1, problem.variables, p, 1), memory, BATCH, False, seconds)
@@ -181,7 +183,7 @@ def trained_attention(problem: Problem, tolerances: Sequence[float], seconds: fl
 
 def trained_perceptron(problem: Problem, tolerances: Sequence[float], seconds: float) -> Iterator[Offer]:
     """Two hidden layers; Adam on batches of 256, then L-BFGS, in float64."""
-    from attnfun.experiments.training import perceptron
+    from ..training import perceptron
 
     for hidden in HIDDEN:
         yield _trained(problem, lambda h=hidden: perceptron(problem.variables, h), hidden, 256, True, seconds)
@@ -191,7 +193,7 @@ def _trained(problem: Problem, make: Callable[[], Any], size: int, batch: int, p
     """A third of the time for each size."""
     import torch
 
-    from attnfun.experiments.training import OneLayer, parameters, within
+    from ..training import OneLayer, parameters, within
 
     points = peers.sites(POOL, problem.variables)
     dtype = torch.float64 if polish else torch.float32

@@ -215,12 +215,6 @@ def norm_up(a: Floats, axis: int, keepdims: bool = False) -> Floats:
     return length if keepdims else length.squeeze(axis)
 
 
-def power_up(a: Floats, exponent: float) -> Floats:
-    """An upper bound on a number >= 0 to a power, as good as the library's."""
-    with np.errstate(over="ignore", under="ignore"):
-        return widen(np.zeros(()), np.power(a, exponent))[1]
-
-
 def exp_up(x: Floats, roundings: int = 0) -> Floats:
     """An upper bound on e^x, for an x that was computed with so many roundings of numbers of its size [T 9.11]."""
     with np.errstate(over="ignore", under="ignore"):

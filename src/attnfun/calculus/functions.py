@@ -76,7 +76,9 @@ class Subject:
         count = int(np.prod(claim.output_shape))
         if claim.domain.kind != Box.kind:
             raise InputError(
-                "integrals, extreme values and roots are known on boxes", got=repr(claim.domain), remedy="Use af.Box."
+                "integrals, extreme values and roots need a box as the domain",
+                got=repr(claim.domain),
+                remedy="Use af.Box.",
             )
         if claim.target is None:
             raise InputError(

@@ -47,7 +47,7 @@ def roots(subject: Subject, deadline: Deadline) -> Roots:
     """The roots of the target on its interval."""
     if subject.function.domain.size != 1:
         raise InputError(
-            "roots are found in one variable",
+            "roots need a function of one variable",
             got=repr(subject.function.domain),
             remedy="Fix the other variables: compile the formula with numbers in their places.",
         )

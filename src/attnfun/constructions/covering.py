@@ -61,7 +61,7 @@ def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data:
         radius = min(max(allowed - fill, fill / 4), widest)
         if allowed < fill / 2:
             raise InputError(
-                "the fill of a cloud must be finer than what eps allows",
+                "the fill distance of the points must be small enough for eps",
                 got=f"fill {fill:g} with slope {slope:.3g} and {request.aim:.3g} allowed",
                 remedy="Allow a larger eps, or give more points with a smaller fill.",
             )

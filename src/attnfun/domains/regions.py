@@ -93,7 +93,7 @@ class Region(Box):
     def as_dict(self) -> dict[str, Any]:
         """A JSON-ready description."""
         if not isinstance(self.predicate, str):
-            raise InputError("a region can be saved if its condition is a text", got=repr(self.predicate))
+            raise InputError("a region that is saved must have its condition as a text", got=repr(self.predicate))
         return {"kind": self.kind, "predicate": self.predicate, "box": super().as_dict()}
 
     def as_code(self, most: int) -> str | None:

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ..arithmetic import Interval, join
-from ..arithmetic.directed import SMALLEST, ULP, add_down, rounded_up
+from ..arithmetic.directed import SMALLEST, ULP, rounded_up
 from ..arithmetic.jets import variables
 from ..domains.box import Box
 from ..targets import Target
@@ -179,8 +179,3 @@ def defined_everywhere(target: Target, box: Box) -> bool:
 def surely(problem: Quantities, point: Floats) -> Floats:
     """What the quantities are at least at a point (D,), by enclosures in the network's arithmetic; (Q,)."""
     return problem.forms(point[None], point[None]).lo[0]
-
-
-def least_gap(a: Floats, b: Floats) -> Floats:
-    """A lower bound on a - b."""
-    return add_down(a, -b)

@@ -57,7 +57,7 @@ def _joined(maps: Sequence[Layer], width: int) -> tuple[Floats, Floats]:
 
 def _refusal(got: str) -> InputError:
     return InputError(
-        "one attention layer holds networks of one layer of attention to memory",
+        "a network in one attention layer must have one layer of attention, to its memory",
         got=got,
         remedy='Compile with construction="spectral" or "cross".',
     )

@@ -44,7 +44,7 @@ class Network:
     def rows(self) -> int:
         """The length n; an error for a network that takes any length."""
         if self.length is None:
-            raise InputError("this needs a network for sequences of one length", got="a network for any length")
+            raise InputError("the network must be for sequences of one length", got="a network for any length")
         return self.length
 
     @property

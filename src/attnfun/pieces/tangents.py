@@ -85,8 +85,8 @@ def tangents(
     planes = prod(len(axis) - 1 for axis in edges)
     if planes > TUNING.most_planes:
         raise ToleranceNotMet(
-            f"this takes about {planes} planes for a maximum",
-            got=f"at most {TUNING.most_planes}, as each is a token that attends to all",
+            f"a maximum may have at most {TUNING.most_planes} planes, each a token that attends to all",
+            got=f"about {planes} planes",
             remedy="Relax eps=, shrink the domain, or use another construction.",
         )
     low, high = (_product([axis[part] for axis in edges]) for part in (slice(None, -1), slice(1, None)))  # (N, D)

@@ -108,14 +108,14 @@ def combine(claim: Claim) -> Certificate:
     target, norm, seed = claim.target, claim.parts[0].norm, claim.parts[0].seed
     if target is None:
         raise InputError(
-            "networks can be combined if the code of their functions is available",
+            "networks that are combined must have the code of their functions",
             got=repr(claim.description["name"]),
             remedy="Compile them anew: the code of a Python function is not in a file.",
         )
     for part in claim.parts:
         if part.claim.target is not None and not part.claim.target.evaluable:
             raise InputError(
-                "networks can be combined if their functions have values everywhere",
+                "networks that are combined must have functions with values everywhere",
                 got=repr(part.claim.target),
                 remedy="Combine the data instead, and compile them.",
             )

@@ -277,7 +277,9 @@ def over(a: Spelled, b: Spelled) -> Spelled:
 def _listed(texts: list[str], shape: tuple[int, ...]) -> str:
     """Outputs as one formula."""
     if len(shape) > 1:
-        raise InputError("numbers and vectors can be differentiated", got=f"values of shape {shape}")
+        raise InputError(
+            "a function to be differentiated must return a number or a vector", got=f"values of shape {shape}"
+        )
     return texts[0] if shape == () else f"[{', '.join(texts)}]"
 
 

@@ -95,14 +95,6 @@ class Expression(OfProgram):
         """The factor, and its exponent; of the tail if one is declared."""
         return why_not_integrable(self.program if self.tail is None else self.tail, self.hull, box, p)
 
-    @classmethod
-    def of_program(cls, program: Program, domain: Box) -> Expression:
-        """A formula whose operations are known already."""
-        formula = cls.__new__(cls)
-        shape = (len(program.outputs),)
-        vars(formula).update(text=program.source, domain=domain, program=program, output_shape=shape)
-        return formula
-
     @property
     def assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
         """As its functions say, and what is declared."""

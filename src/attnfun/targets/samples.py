@@ -145,7 +145,7 @@ class SamplesTarget(Target):
 
     def values(self, rows: Floats) -> Floats:
         """There are none but at the rows."""
-        raise InputError("samples have no values but at their rows", got=f"{len(rows)} points")
+        raise InputError("samples have values at their rows only", got=f"{len(rows)} points")
 
     def largest_value(self, seed: int) -> float:
         """Of the data."""

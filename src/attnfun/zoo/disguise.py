@@ -63,7 +63,7 @@ def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
     if not chosen:
         return model
     if model.residual.dtype != "float64":
-        raise InputError("models are disguised and measured in float64", got=model.residual.dtype)
+        raise InputError("a model must be in float64 to be disguised", got=model.residual.dtype)
     rng = np.random.default_rng(seed)
     if not model.disguises:
         model = _fit(model, model.sample(POINTS, rng))
@@ -231,7 +231,7 @@ def _noise(model: Specimen, rng: np.random.Generator) -> Specimen:
         low, high = (size, high) if off < room else (low, size)
         linear = size * 0.75 * room / off if off > 0 else 2 * size  # small noise acts linearly
         size = linear if low < linear < high else float(np.sqrt(low * high))
-    raise InputError("noise must find room below the bound of the model", got=f"a bound of {model.bound:.3g}")
+    raise InputError("noise must fit under the bound of the model", got=f"a bound of {model.bound:.3g}")
 
 
 DISGUISES: dict[str, Callable[[Specimen, np.random.Generator], Specimen]] = {
