@@ -490,9 +490,7 @@ def test_a_network_for_any_length_is_stored_and_is_refused_where_a_length_is_nee
     rows = np.random.default_rng(0).normal(size=(1, 5, network.width_in))
     assert again.length is None
     assert np.array_equal(run(again, rows), run(network, rows))
-    with pytest.raises(
-        af.errors.InputError, match="for sequences of one length; got a network for any length"
-    ):
+    with pytest.raises(af.errors.InputError, match="for sequences of one length; got a network for any length"):
         network.shape_in  # noqa: B018 - it raises
 
 

@@ -7,6 +7,7 @@ most the bound of the certificate times the volume; in L_p, times `volume^(1 - 1
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, isinf
 
 import numpy as np
@@ -21,12 +22,21 @@ from .functions import Flags, Function, Subject, halves, longest_axis
 
 DEGREES = {1: 12, 2: 8, 3: 6, 4: 4}
 """Degree of the remainder by the number of variables; 2 beyond."""
-MOST_BOXES = 2**16
-"""Boxes into which a domain is cut, at most."""
-ROUNDS = 200
-"""Rounds of cutting, at most."""
-PATIENCE = 8
-"""Rounds of cutting that must halve the width of the enclosure."""
+
+
+@dataclass(frozen=True)
+class IntegralTuning:
+    """How boxes are cut for integrals. Enclosures hold whatever is cut."""
+
+    most_boxes: int = 2**16
+    """Boxes into which a domain is cut, at most. For memory."""
+    rounds: int = 200
+    """Rounds of cutting, at most. A round number."""
+    patience: int = 8
+    """Rounds of cutting that must halve the width of the enclosure. By trial."""
+
+
+TUNING = IntegralTuning()
 
 
 def integral(subject: Subject, tolerance: float, deadline: Deadline) -> Integral:
@@ -57,14 +67,14 @@ def enclosed_integral(function: Function, tolerance: float, deadline: Deadline) 
     whole = Interval(low, high)
     boxes, values, defined = whole, *_on_boxes(function, whole)
     history: list[float] = []
-    for _ in range(ROUNDS):
+    for _ in range(TUNING.rounds):
         with np.errstate(over="ignore"):
             widths = values.hi - values.lo
         known = np.isfinite(widths)
         goal, width = tolerance * float(values.magnitude[known].sum()), float(widths.sum())
         history.append(width)
-        stalled = len(history) > PATIENCE and width > history[-1 - PATIENCE] / 2
-        if width <= goal or len(boxes) >= MOST_BOXES or deadline.over or (stalled and known.all()):
+        stalled = len(history) > TUNING.patience and width > history[-1 - TUNING.patience] / 2
+        if width <= goal or len(boxes) >= TUNING.most_boxes or deadline.over or (stalled and known.all()):
             break
         cut = widths > max(goal, width / 64) / len(boxes) if known.all() else ~known
         cut &= (boxes.mid > boxes.lo).any(axis=1)

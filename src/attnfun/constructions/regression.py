@@ -36,15 +36,26 @@ from .base import Construction, Plan, PlanRequest
 
 Floats = npt.NDArray[np.float64]
 
-SIZES = (1, 16, 64, 256)
-"""Tokens to try; one token is an affine function."""
-ALWAYS = 3
-"""So many sizes are tried in any case."""
-WORTH = 0.99
-"""A larger or polished head must have a squared error below this fraction of the simpler one's."""
+
+@dataclass(frozen=True)
+class SizeTuning:
+    """How a size is chosen by cross-validation. Errors on rows are measured, so these values decide quality and
+    time."""
+
+    sizes: tuple[int, ...] = (1, 16, 64, 256)
+    """Tokens to try; one token is an affine function. Four times as many each."""
+    always: int = 3
+    """So many sizes are tried in any case. A round number."""
+    worth: float = 0.99
+    """A larger or polished head must have a squared error below this fraction of the simpler one's. A round number:
+    what is simpler wins a tie."""
+    trying: float = 0.7
+    """The share of the time for trying; the fit to all rows has what is left. By trial."""
+
+
+TUNING = SizeTuning()
+
 FOLDS = 5
-TRYING = 0.7
-"""The share of the time for trying; the fit to all rows has what is left."""
 
 
 class RegressionConstruction(Construction[SamplesTarget, RegressionFit]):
@@ -125,7 +136,7 @@ class _Settings:
         if polish is not None:
             flag("polish", polish, remedy="Leave it out to let cross-validation decide.")
         whole_number("folds", folds, 2)
-        sizes = {min(size, request.budget) for size in SIZES} if tokens is None else {int(tokens)}
+        sizes = {min(size, request.budget) for size in TUNING.sizes} if tokens is None else {int(tokens)}
         return cls(tuple(sorted(sizes)), polish, min(int(folds), rows), request.seed, request.dtype, rows)
 
     @property
@@ -156,7 +167,7 @@ class _Trial:
 
 def _tried(X: Floats, y: Floats, settings: _Settings, deadline: Deadline) -> list[_Trial]:
     """Cross-validate recipes: the first one, or TimeLimitReached, then as many as a share of the time allows."""
-    trials, later = list[_Trial](), deadline.share(TRYING)
+    trials, later = list[_Trial](), deadline.share(TUNING.trying)
     try:
         for recipe, before in _recipes(len(X), settings, trials):
             trials.append(_trial(X, y, recipe, settings, before, later if trials else deadline))
@@ -172,7 +183,7 @@ def _recipes(rows: int, settings: _Settings, trials: list[_Trial]) -> Iterator[t
     smallest_fit = int(np.bincount(settings.fold).max())
     for place, size in enumerate(settings.sizes):
         before = settings.sizes[place - 1] if place else 0
-        if place >= ALWAYS and _best(trials, everything).recipe.tokens < before:
+        if place >= TUNING.always and _best(trials, everything).recipe.tokens < before:
             break
         if before >= rows - smallest_fit:
             break
@@ -200,7 +211,7 @@ def _best(trials: list[_Trial], rows: npt.NDArray[np.bool_]) -> _Trial:
     """The best on some rows; a later trial, which is larger or polished, must be worth it."""
     best = trials[0]
     for trial in trials[1:]:
-        if trial.loss(rows) < WORTH * best.loss(rows):
+        if trial.loss(rows) < TUNING.worth * best.loss(rows):
             best = trial
     return best
 

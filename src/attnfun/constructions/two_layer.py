@@ -30,7 +30,7 @@ samples the first and leaves out the mass, so that it has an estimate; the certi
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import ClassVar, TypeGuard
 
@@ -51,14 +51,24 @@ from .sharpness import MUTED, RECTIFIER, sharpness
 Floats = npt.NDArray[np.float64]
 
 LAYOUTS = ("position-dependent", "token-wise")
-FEW = 4
-"""Variables up to which a bank makes sense."""
+
+
+@dataclass(frozen=True)
+class TwoLayerTuning:
+    """How rectifiers and heads share a tolerance. The error of the network is proved later."""
+
+    few: int = 4
+    """Variables up to which a bank makes sense. By trial."""
+    room: float = 0.5
+    """The share of the tolerance that the hidden layer may take, as sampled. A round number."""
+    spare_aim: float = 64.0
+    """The share of the tolerance that rectifiers may take is one over this. A round number: sharpness costs nothing."""
+
+
+TUNING = TwoLayerTuning()
+
 MOST_UNITS = 512
 """Rectifiers of a target that is no hidden layer itself, unless options say otherwise."""
-ROOM = 0.5
-"""The share of the tolerance that the hidden layer may take, as sampled."""
-SPARE_AIM = 64.0
-"""The share of the tolerance that rectifiers may take is one over this."""
 
 
 def rectifiers_of(target: PiecewiseLinear) -> Rectifiers:
@@ -107,12 +117,12 @@ class TwoLayerConstruction(Construction[Target, tuple[str, Rectifiers | GridDeta
             units, near, figures = rectifiers_of(target), 0.0, {}
         else:
             most = whole_number("options units", request.options.get("units", MOST_UNITS), 1, 2**14)
-            close = 0.0 if request.aim is None else ROOM * request.aim
+            close = 0.0 if request.aim is None else TUNING.room * request.aim
             fit = fitted(target, close, most, request.seed, request.deadline)
             units, near = fit.rectifiers, fit.error
             figures = {"directions": float(fit.directions)}
         error = RECTIFIER * float(np.abs(units.outer).sum(axis=0).max())
-        sharp = sharpness(error, replace(request, aim=None if request.aim is None else request.aim / SPARE_AIM))
+        sharp = sharpness(error, replace(request, aim=None if request.aim is None else request.aim / TUNING.spare_aim))
         figures["rectifiers"] = float(len(units.bias))
         numbers = float(units.inner.size + units.outer.size + len(units.bias) ** 2)
         return Plan(0, near + error / sharp, (layout, units, sharp), depth=2, figures=figures, numbers=numbers)
@@ -154,7 +164,7 @@ class LookupConstruction(TwoLayerConstruction):
 
     def serves(self, target: Target) -> bool:
         """Anything of few variables."""
-        return target.domain.size <= FEW
+        return target.domain.size <= TUNING.few
 
     def plan(self, target: Target, request: PlanRequest) -> Plan[tuple[str, Rectifiers | GridDetails, float]]:
         """The grid of the bank."""

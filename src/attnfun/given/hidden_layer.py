@@ -45,12 +45,21 @@ from .certificate import NetworkCertificate
 
 Floats = npt.NDArray[np.float64]
 
-MOST = 2**14
-"""Units that may be requested."""
-ROOM = 0.5
-"""The share of the tolerance that sampled errors may take at first, and the factor by which it falls."""
-POINTS = 4096
-"""Points at which the error is looked at."""
+
+@dataclass(frozen=True)
+class HiddenLayerTuning:
+    """How a hidden layer is sized. Its error is proved by boxes."""
+
+    most: int = 2**14
+    """Units that may be requested. For time."""
+    room: float = 0.5
+    """The share of the tolerance that sampled errors may take at first, and the factor by which it falls. A round
+    number."""
+    points: int = 4096
+    """Points at which the error is looked at. A round number."""
+
+
+TUNING = HiddenLayerTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +149,7 @@ def rectifiers(
     was, if the error is not proved to be at most eps; nothing is known before of how many units a function takes.
     """
     eps = real_number("eps", eps, above=0.0)
-    most, name = whole_number("units", units, 1, MOST), dtype_name(dtype)
+    most, name = whole_number("units", units, 1, TUNING.most), dtype_name(dtype)
     box, deadline = as_box(getattr(f, "domain", None) if domain is None else domain), Deadline.of(time_limit)
     target = read_network(f, box) or as_target(f, box, lipschitz)
     if not target.domain.fills_box:
@@ -161,7 +170,7 @@ def rectifiers(
 
 def _solved(target: Target, eps: float, most: int, dtype: str, deadline: Deadline, seed: int) -> RectifierNetwork:
     """Aim closer until the bound is at most eps, or units or time are used up; the best network."""
-    aim, tried = ROOM * eps, list[RectifierNetwork]()
+    aim, tried = TUNING.room * eps, list[RectifierNetwork]()
     while True:
         fit = fitted(target, aim, most, seed, deadline)
         solved = (fit.rectifiers.inner, fit.rectifiers.bias, fit.rectifiers.outer, fit.rectifiers.rest)
@@ -176,7 +185,7 @@ def _solved(target: Target, eps: float, most: int, dtype: str, deadline: Deadlin
         hopeless = fit.error > aim or max(rounding, certificate.found) > eps  # no units left, or a coarse dtype
         if certificate.bound <= eps or hopeless or deadline.over:
             return min(tried, key=lambda network: network.certificate.bound)
-        aim *= ROOM
+        aim *= TUNING.room
 
 
 def _network(
@@ -190,7 +199,7 @@ def _network(
     seed: int,
 ) -> RectifierNetwork:
     """The network with its certificate: proved, conditional, or estimated where only values are known."""
-    rows = target.domain.sample(POINTS, np.random.default_rng(seed + 1))
+    rows = target.domain.sample(TUNING.points, np.random.default_rng(seed + 1))
     edges = tuple[str, ...]()
     if target.status is Status.ESTIMATED:
         between = np.abs(target.values(rows) - parts.on(target.domain, target.output_shape, NAME).values(rows))

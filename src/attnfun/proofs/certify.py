@@ -34,19 +34,31 @@ from .provers import PROVERS, Attempt, Outcome, Progress, Prover, Task, boxes
 from .rules import VOLUME, Checker, parts
 from .search import Found, largest_error, mean_error, network_rows, worth
 
-SEARCH_POINTS = 4096
-SEARCH_WORK = 20_000_000
-"""Points times tokens spent on looking for large errors."""
-MOST_VARIABLES = 3
-"""Boxes are tried beside a proof by structure up to this many variables."""
-SHARE = 0.2
-"""They then get this share of the time."""
+
+@dataclass(frozen=True)
+class CertifyTuning:
+    """How effort is shared between search and proof. What is concluded is the rule's, whatever the shares."""
+
+    search_points: int = 4096
+    """Points of the search for large errors, at most. A round number."""
+    search_work: int = 20_000_000
+    """Points times tokens spent on looking for large errors. For time."""
+    most_variables: int = 3
+    """Boxes are tried beside a proof by structure up to this many variables. For time: boxes multiply with every
+    variable."""
+    share: float = 0.2
+    """They then get this share of the time. By trial."""
+    searching: float = 0.5
+    """The share of the time left that a prover has. The rest is for checking what it found, which takes no longer than
+    the search did, as every box was bounded there; so it is not interrupted, and nothing that was found is lost.
+    Half each: both take about as long."""
+
+
+TUNING = CertifyTuning()
+
 SLACK = 2.0**-12
 """Another machine adds in another order, which moves what a rule concludes. Bounds are stated larger by this fraction,
 so that their proofs hold there too. (Where nothing but noise is left of an error, 2e-5 was seen.)"""
-SEARCHING = 0.5
-"""The share of the time left that a prover has. The rest is for checking what it found, which takes no longer than the
-search did, as every box was bounded there; so it is not interrupted, and nothing that was found is lost."""
 
 
 @dataclass(frozen=True)
@@ -253,9 +265,9 @@ def _best(target: Target, claim: Claim, eps: float | None, norm: float, effort: 
     best = _by_parts(claim, norm, effort) if claim.parts else None
     if best is None or best.bound > enough:
         best = _better(best, _by_structure(target, claim, eps, norm, effort))
-    if best is not None and (best.bound <= enough or target.domain.size > MOST_VARIABLES):
+    if best is not None and (best.bound <= enough or target.domain.size > TUNING.most_variables):
         return best
-    share = effort if best is None else replace(effort, deadline=effort.deadline.share(SHARE))
+    share = effort if best is None else replace(effort, deadline=effort.deadline.share(TUNING.share))
     try:
         return _better(best, _attempted(PROVERS[-1], claim, norm, eps, share))
     except TimeLimitReached:
@@ -284,7 +296,7 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
     factor, best = target.domain.root_volume(norm), None
     goal = None if eps is None else eps / factor
     for prover in PROVERS[:-1]:
-        share = effort.deadline if prover.rule in ("structure", "circuit") else effort.deadline.share(SHARE)
+        share = effort.deadline if prover.rule in ("structure", "circuit") else effort.deadline.share(TUNING.share)
         if effort.deadline.over:
             break
         try:
@@ -309,7 +321,7 @@ def _attempted(prover: Prover, claim: Claim, norm: float, goal: float | None, ef
     """Search for a proof and check it; None if the prover has none."""
     if not prover.applies(claim, norm):
         return None
-    searching = effort.deadline.share(SEARCHING)
+    searching = effort.deadline.share(TUNING.searching)
     aim = None if goal is None else goal * (1 - SLACK)
     task = Task(aim, norm, searching, effort.progress, effort.executor, effort.checkpoint, effort.memory)
     attempt: Attempt | None = prover.prove(claim, task)
@@ -358,7 +370,7 @@ def _projections(network: Network) -> int:
 def _points(network: Network) -> int:
     """Random points that the search begins with."""
     work = max(network.tokens, _data_scores(network), _projections(network), 1)
-    return max(64, min(SEARCH_POINTS, SEARCH_WORK // work))
+    return max(64, min(TUNING.search_points, TUNING.search_work // work))
 
 
 def _search(target: Target, claim: Claim, norm: float, seed: int, deadline: Deadline) -> Found:

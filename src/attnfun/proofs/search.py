@@ -28,10 +28,23 @@ from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
-CLIMBERS = 32
-CLIMBS = 20
-SMALLEST, LARGEST = 4, 256
-"""Points evaluated between two looks at the clock."""
+
+@dataclass(frozen=True)
+class ErrorSearchTuning:
+    """How large errors are looked for. An error that is missed makes no bound smaller."""
+
+    climbers: int = 32
+    """Points from which the search climbs. A round number."""
+    climbs: int = 20
+    """Steps of each climb. By trial."""
+    smallest: int = 4
+    """Points evaluated between two looks at the clock, at least. A round number."""
+    largest: int = 256
+    """Points evaluated between two looks at the clock, at most. A round number."""
+
+
+TUNING = ErrorSearchTuning()
+
 DOUBT = 1e-3
 """δ."""
 
@@ -116,7 +129,7 @@ class _Errors:
 
     def until(self, deadline: Deadline, rows: Floats) -> Floats:
         """Errors at the first of the rows, as many blocks as there is time for, one at least."""
-        size = min(max(SMALLEST, self.run.block), LARGEST)
+        size = min(max(TUNING.smallest, self.run.block), TUNING.largest)
         chunks = (rows[start : start + size] for start in range(0, len(rows), size))
         return np.concatenate(list(in_order(self, chunks, deadline=deadline)))
 
@@ -132,13 +145,13 @@ def climbed(
 ) -> tuple[Floats, Floats, int]:
     """Climb from the worst of rows (P, D) inside a box: larger errors, where they are, and the points that took.
 
-    A step is a fraction of the box; one that does not lead upwards is halved. Costs CLIMBERS * CLIMBS points.
+    A step is a fraction of the box; one that does not lead upwards is halved. Costs climbers * climbs points.
     """
     low, high = ends
-    best = np.argsort(-errors)[:CLIMBERS]
+    best = np.argsort(-errors)[: TUNING.climbers]
     rows, errors, spent = rows[best], errors[best], 0
     steps = np.full(len(rows), step)
-    for _ in range(CLIMBS):
+    for _ in range(TUNING.climbs):
         if deadline.over:
             break
         tries = np.clip(rows + steps[:, None] * (high - low) * rng.uniform(-1, 1, rows.shape), low, high)

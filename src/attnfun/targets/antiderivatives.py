@@ -12,6 +12,7 @@ array([[0.84147098]])
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,12 +24,23 @@ from ..errors import InputError
 from .base import Floats, Status, Target, refuse_nonfinite
 from .expression import Expression
 
-DEGREE = 12
-"""Degree of the remainder of Taylor models."""
-FIRST, MOST = 32, 4096
-"""Panels to begin with, and at most."""
-CLOSE = 1e-14
-"""Panels are cut whose integrals are known to less than this fraction of the integral of |f|."""
+
+@dataclass(frozen=True)
+class PanelTuning:
+    """How panels are cut. Integrals are enclosed on whatever panels there are."""
+
+    degree: int = 12
+    """Degree of the remainder of Taylor models. By trial."""
+    first: int = 32
+    """Panels to begin with. A round number."""
+    most: int = 4096
+    """Panels, at most. For time."""
+    close: float = 1e-14
+    """Panels are cut whose integrals are known to less than this fraction of the integral of |f|. Some units of
+    roundoff."""
+
+
+TUNING = PanelTuning()
 
 
 class Antiderivative(Target):
@@ -99,13 +111,13 @@ class Antiderivative(Target):
     def _panels(self) -> tuple[Floats, Interval]:
         """Ends of panels (P + 1,) and enclosures of F there."""
         low, high = self.formula.domain.starts()  # also where this is restricted to a part of it
-        ends = np.linspace(float(low[0, 0]), float(high[0, 0]), FIRST + 1)
+        ends = np.linspace(float(low[0, 0]), float(high[0, 0]), TUNING.first + 1)
         while True:
             parts = self._integrals(Interval(ends[:-1, None], ends[1:, None]))
             width = parts.hi - parts.lo
-            goal = CLOSE * parts.magnitude[np.isfinite(width)].sum() / len(width)
+            goal = TUNING.close * parts.magnitude[np.isfinite(width)].sum() / len(width)
             wide = ~(width <= goal) & (ends[:-1] / 2 + ends[1:] / 2 > ends[:-1])
-            if not wide.any() or len(ends) + np.count_nonzero(wide) > MOST:
+            if not wide.any() or len(ends) + np.count_nonzero(wide) > TUNING.most:
                 break
             ends = np.sort(np.concatenate([ends, (ends[:-1] / 2 + ends[1:] / 2)[wide]]))
         sums = [Interval(0.0)]
@@ -116,7 +128,7 @@ class Antiderivative(Target):
     def _integrals(self, boxes: Interval) -> Interval:
         """Integrals of f over intervals (B, 1), (B,)."""
         natural = (self.formula.enclose(boxes) * (Interval(boxes.hi) - boxes.lo))[:, 0]
-        models = TaylorModels.of(self._slopes, boxes, DEGREE)
+        models = TaylorModels.of(self._slopes, boxes, TUNING.degree)
         if models is None:
             return natural
         series = models.integral()

@@ -15,6 +15,8 @@ and so both in the range whose width was taken.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..arithmetic import Interval
@@ -22,16 +24,24 @@ from ..arithmetic.directed import dot_up, rounded_up
 from ..arithmetic.jets import variables
 from .base import Floats, Target
 
-MOST_BOXES = 20_000
-"""Boxes for a range or a modulus, of few variables."""
-FEW_BOXES = 1000
-"""The same for more variables than MOST_VARIABLES, of which boxes say little."""
-SHARE = 1e-3
-"""A range may stick out of what was found by this fraction of its width."""
-CLOSE = 1.05
-"""A modulus may be this many times as large as what was found."""
-MOST_VARIABLES = 3
-"""Beyond that, cutting boxes helps only where nothing else does."""
+
+@dataclass(frozen=True)
+class RangeTuning:
+    """How far ranges and moduli are narrowed. They are enclosures whenever the cutting stops."""
+
+    most_boxes: int = 20_000
+    """Boxes for a range or a modulus, of few variables. For time."""
+    few_boxes: int = 1000
+    """Boxes in more than `most_variables` variables, where they say little. For time."""
+    share: float = 1e-3
+    """A range may stick out of what was found by this fraction of its width. A round number."""
+    close: float = 1.05
+    """A modulus may be this many times as large as what was found. A round number."""
+    most_variables: int = 3
+    """Beyond that, cutting boxes helps only where nothing else does. By trial."""
+
+
+TUNING = RangeTuning()
 
 
 def range_of(target: Target, within: Interval | None = None) -> Interval:
@@ -48,7 +58,7 @@ def range_of(target: Target, within: Interval | None = None) -> Interval:
         boxes, centres = Interval(low, high), Interval(low, high).mid
         ranges, done = target.enclose(boxes), done + len(low)
         seen.add(target.enclose(Interval(centres[domain.contains(centres)])))
-        margin = SHARE * np.maximum(seen.hi - seen.lo, 0.0)
+        margin = TUNING.share * np.maximum(seen.hi - seen.lo, 0.0)
         lo, hi = seen.lo - margin, seen.hi + margin
         if within is not None:
             lo, hi = np.minimum(lo, within.lo), np.maximum(hi, within.hi)
@@ -63,7 +73,7 @@ def range_of(target: Target, within: Interval | None = None) -> Interval:
 
 
 def _most(variables_: int) -> int:
-    return MOST_BOXES if variables_ <= MOST_VARIABLES else FEW_BOXES
+    return TUNING.most_boxes if variables_ <= TUNING.most_variables else TUNING.few_boxes
 
 
 class _Hull:
@@ -87,7 +97,7 @@ def modulus(target: Target, region: Interval, distances: Floats) -> Floats:
     known = target.modulus(distances)
     if known is None:
         known = np.full((len(distances), target.outputs), np.inf)
-    most = 1 if target.domain.size > MOST_VARIABLES and np.isfinite(known).all() else _most(target.domain.size)
+    most = 1 if target.domain.size > TUNING.most_variables and np.isfinite(known).all() else _most(target.domain.size)
     return np.minimum(known, _by_boxes(target, region, distances, most))
 
 
@@ -101,7 +111,7 @@ def _by_boxes(target: Target, region: Interval, distances: Floats, most: int) ->
         centres = Interval(low, high).mid
         with np.errstate(invalid="ignore"):
             found = np.fmax(found, _slopes(target, Interval(centres), distances, unknown=0.0).max(axis=0))
-        out = (bounds > CLOSE * found).any(axis=(1, 2)) & (low < high).any(axis=1)
+        out = (bounds > TUNING.close * found).any(axis=(1, 2)) & (low < high).any(axis=1)
         settled = np.maximum(settled, bounds[~out].max(axis=0, initial=0.0))
         rest = np.flatnonzero(out)
         if not len(rest) or done >= most:

@@ -9,6 +9,7 @@ proves nothing: the certificate's own search covers the whole domain.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf, isinf
 
 import numpy as np
@@ -19,15 +20,27 @@ from ..errors import InputError
 from .base import BOUNDED, Floats, Status, Target, describe
 from .expression import Expression
 
-KEPT = 64
-"""Boxes followed at a time."""
-FINEST, COARSE = 2.0**-40, 2.0**-20
-"""Fractions of the domain's width: where a box counts as a point, and where its enclosure is remembered."""
-CUT = 0.4857
-"""Where boxes are cut: not in the middle, where jumps like to be, of which both halves would show only a part."""
-UNSHRUNK = 0.9
-PROBES = 256
-"""Points in a smallest box that say whether the target itself varies as much as its enclosure."""
+
+@dataclass(frozen=True)
+class DefectTuning:
+    """How jumps are looked for. What is refused is shown by values or enclosures of the target."""
+
+    kept: int = 64
+    """Boxes followed at a time. For time."""
+    finest: float = 2.0**-40
+    """The fraction of the domain's width where a box counts as a point. A round number."""
+    coarse: float = 2.0**-20
+    """The fraction of the domain's width where the enclosure of a box is remembered. A round number."""
+    cut: float = 0.4857
+    """Where boxes are cut: not in the middle, where jumps like to be, of which both halves would show only a part. Any
+    number that nobody writes."""
+    unshrunk: float = 0.9
+    """An enclosure that falls by less than this factor from box to box does not shrink. By trial."""
+    probes: int = 256
+    """Points in a smallest box that say whether the target itself varies as much as its enclosure. A round number."""
+
+
+TUNING = DefectTuning()
 
 
 def jumps(target: Target, least: float) -> bool:
@@ -62,17 +75,17 @@ def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None
         sure = formula & np.isfinite(spread) & np.broadcast_to(range_.defined, range_.shape).all(axis=1)
         spread = np.where(sure | _integrable(target, boxes, np.isinf(spread), norm), 0.0, spread)
         width = ((high - low) / extent).max(axis=1)
-        before = np.where(width > COARSE, spread, before)
+        before = np.where(width > TUNING.coarse, spread, before)
         rows, axis = np.arange(len(low)), np.argmax((high - low) / extent, axis=1)
-        middle = low[rows, axis] + CUT * (high - low)[rows, axis]
+        middle = low[rows, axis] + TUNING.cut * (high - low)[rows, axis]
         divisible = (low[rows, axis] < middle) & (middle < high[rows, axis])  # is there a float between the ends?
-        point = (width <= FINEST) | ~divisible
-        unshrunk = np.isinf(spread) | ((width <= FINEST) & (spread >= UNSHRUNK * before))
+        point = (width <= TUNING.finest) | ~divisible
+        unshrunk = np.isinf(spread) | ((width <= TUNING.finest) & (spread >= TUNING.unshrunk * before))
         for row in np.flatnonzero(point & (np.isinf(spread) | (spread > jump)) & unshrunk)[:1]:
             box = boxes[int(row)].reshape(1, -1)
             if np.isinf(spread[row]):
                 raise _unbounded(target, box, norm)
-            inside = np.random.default_rng(0).uniform(box.lo, box.hi, (PROBES, target.domain.size))
+            inside = np.random.default_rng(0).uniform(box.lo, box.hi, (TUNING.probes, target.domain.size))
             if np.ptp(target.values(np.concatenate([box.lo, inside, box.hi])), axis=0).max() < spread[row] / 2:
                 raise InputError(
                     f"in the sup norm the target must be provably continuous, but at {describe(box, target.domain)} it "
@@ -86,7 +99,7 @@ def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None
                 remedy=f"Allow an eps above {spread[row] / 2:.6g}, half the jump, or measure the error in L_1: norm=1.",
             )
         wide = np.flatnonzero(((spread > jump) | np.isinf(spread)) & ~point)
-        wide = wide[np.argsort(-spread[wide], kind="stable")[:KEPT]]
+        wide = wide[np.argsort(-spread[wide], kind="stable")[: TUNING.kept]]
         left, right = high[wide], low[wide]
         left[rows[: len(wide)], axis[wide]] = right[rows[: len(wide)], axis[wide]] = middle[wide]
         low, high = np.concatenate([low[wide], right]), np.concatenate([left, high[wide]])
@@ -100,7 +113,7 @@ def axes_towards_poles(
 
     The axis `otherwise` where all are alike, (B,). Cuts are tried beside the middle, where poles like to be.
     """
-    middle = low + CUT * (high - low)  # (B, D)
+    middle = low + TUNING.cut * (high - low)  # (B, D)
     bounded = np.zeros(low.shape, dtype=np.int64)  # halves, for each axis
     for axis in range(low.shape[1]):
         for lower in (True, False):

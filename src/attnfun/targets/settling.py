@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,26 @@ from ..errors import InputError, shown
 from .base import Target
 from .expression import Expression
 
-SHARE = 0.1
-"""The share of a tolerance that may be spent on what lies beyond the interval."""
-FARTHEST, STEPS = 40, 6
-"""Ends are tried below this power of two, and moved inwards by so many halvings."""
-LARGEST = 2.0 ** (FARTHEST - 1)
+
+@dataclass(frozen=True)
+class SettlingTuning:
+    """How an end for an infinite interval is chosen. What lies beyond is enclosed for the end that is chosen."""
+
+    share: float = 0.1
+    """The share of a tolerance that may be spent on what lies beyond the interval. A round number: the interval itself
+    keeps most of the tolerance."""
+    farthest: int = 40
+    """Ends are tried below this power of two. A round number."""
+    steps: int = 6
+    """They are moved inwards by so many halvings. By trial."""
+    samples: int = 1024
+    """Points that say how large the values are. A round number."""
+
+
+TUNING = SettlingTuning()
+
+LARGEST = 2.0 ** (TUNING.farthest - 1)
 """The largest end that is tried."""
-SAMPLES = 1024
 
 
 def is_open(domain: object) -> bool:
@@ -73,12 +87,12 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
         """The interval up to this size, and how far the formula strays as a share of what it may."""
         ends = max(low, -size), min(high, size)
         target = Expression(text, Box([ends[0]], [ends[1]], (name,)))
-        values = target.program.values(np.linspace(*ends, SAMPLES)[:, None])
+        values = target.program.values(np.linspace(*ends, TUNING.samples)[:, None])
         scale = float(np.nanmax(np.abs(values))) if relative else 1.0
         off = strays(target, low, high)
-        return target.domain, off / (SHARE * eps * scale) if scale > 0 else math.inf
+        return target.domain, off / (TUNING.share * eps * scale) if scale > 0 else math.inf
 
-    sizes = [size for power in range(FARTHEST) if (size := 2.0**power) > finite]
+    sizes = [size for power in range(TUNING.farthest) if (size := 2.0**power) > finite]
     enough = next((size for size in sizes if tried(size)[1] <= 1.0), None)
     if enough is None:
         raise InputError(
@@ -87,7 +101,7 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
             remedy="Give finite ends.",
         )
     inner = max(enough / 2, finite)
-    for _ in range(STEPS):
+    for _ in range(TUNING.steps):
         middle = (inner + enough) / 2
         inner, enough = (inner, middle) if tried(middle)[1] <= 1.0 else (middle, enough)
     box, _ = tried(enough)

@@ -24,13 +24,22 @@ from .axes import UNIT
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-LEAF = 24
-"""Shorter lists are not cut."""
-MOST_NODES = 2**12
-MOST_LISTED = 2**21
-"""Entries of all lists together."""
-WORTH = 0.5
-"""A tree must shorten the lists by this factor at least."""
+
+@dataclass(frozen=True)
+class TreeTuning:
+    """When a tree of boxes is worth it. What is left out of a sum is bounded whatever the tree."""
+
+    leaf: int = 24
+    """Shorter lists are not cut. By trial."""
+    most_nodes: int = 2**12
+    """Nodes of a tree, at most. For memory."""
+    most_listed: int = 2**21
+    """Entries of all lists together. For memory."""
+    worth: float = 0.5
+    """A tree must shorten the lists by this factor at least. By trial."""
+
+
+TUNING = TreeTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +66,11 @@ class Tree:
         """The tree for tokens (M, r), (M,) and queries in [low, high], or None where lists stay long."""
         least = -np.log(len(offsets) / tail)
         boxes = [(low, high, _in_play(slopes, offsets, np.arange(len(offsets)), low, high, least))]
-        axis, cut, child, lists, room = [-1], [0.0], [0], [boxes[0][2]], MOST_LISTED
+        axis, cut, child, lists, room = [-1], [0.0], [0], [boxes[0][2]], TUNING.most_listed
         node = 0
         while node < len(boxes):
             bottom, top, tokens = boxes[node]
-            if len(tokens) > LEAF and len(boxes) < MOST_NODES and room > 2 * len(tokens):
+            if len(tokens) > TUNING.leaf and len(boxes) < TUNING.most_nodes and room > 2 * len(tokens):
                 k = int(np.argmax(np.ptp(slopes[tokens], axis=0) * (top - bottom)))
                 middle = (bottom[k] + top[k]) / 2
                 axis[node], cut[node], child[node] = k, middle, len(boxes)
@@ -78,7 +87,7 @@ class Tree:
                 lists[node] = tokens[:0]
             node += 1
         counts = np.array([len(tokens) for tokens in lists])
-        if counts.max() > WORTH * len(offsets):
+        if counts.max() > TUNING.worth * len(offsets):
             return None
         end = np.cumsum(counts)
         return cls(np.array(axis), np.array(cut), np.array(child), end - counts, end, np.concatenate(lists), low, high)
