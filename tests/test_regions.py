@@ -149,7 +149,7 @@ def test_lp_on_a_region_leaves_the_outside_out():
         (lambda: af.Points([[0.0, np.nan]]), "points must be finite"),
         (lambda: af.Points([[0.0, 1.0]], fill=-1), "fill"),
         (lambda: af.compile("x", af.Points([0.0, 1.0]), 0.1, norm=2), "no volume"),
-        (lambda: af.compile("x", af.Points([0.0, 1.0], fill=0.9), 0.1), "fill of a cloud"),
+        (lambda: af.compile("x", af.Points([0.0, 1.0], fill=0.9), 0.1), "fill distance"),
         (lambda: af.compile("x", af.Points([0.0, 1.0]), 0.1, construction="spectral"), "These do: grid, cross"),
         (lambda: af.compile("1/x", af.Region("x > 0", {"x": (-1, 1)}), 0.5), "undefined or unbounded"),
         (lambda: af.compile("x", DISC, options={"tokens": 0}), "options tokens must be"),

@@ -51,7 +51,7 @@ class SubspaceTuning:
     """Points at which gradients are taken. By trial."""
     per_variable: int = 4
     """Such points for each variable. By trial."""
-    shape: tuple[float, ...] = (0.5, 3)
+    shape: tuple[float, int] = (0.5, 3)
     """Sharpness γ and ghosts of the axes. By trial."""
     first: int = 8
     """Tokens along an axis to begin with. A round number."""

@@ -57,7 +57,7 @@ def _joined(maps: Sequence[Layer], width: int) -> tuple[Floats, Floats]:
 
 def _refusal(got: str) -> InputError:
     return InputError(
-        "a network in one attention layer must have one layer of attention, to its memory",
+        "a network in one attention layer must have one layer of attention to memory",
         got=got,
         remedy='Compile with construction="spectral" or "cross".',
     )

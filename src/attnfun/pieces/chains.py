@@ -42,7 +42,7 @@ class ChainTuning:
     """Samples, and as many checks, between neighbouring ties. The least that shows an oscillation between ties."""
     faint: float = 45.0
     """Tokens whose score is so far below the largest have no weight. `e^-45` is below the roundoff of float64."""
-    growth: tuple[float, ...] = (1.1, 1.5)
+    growth: tuple[float, float] = (1.1, 1.5)
     """The least and the largest growth of a piece in a round. By trial."""
     good: float = 0.5
     """Errors below this fraction of the aim are left alone. By trial."""

@@ -38,12 +38,12 @@ class EvidenceTuning:
     """The smallest noise, as a share of the variance of y. Without it the evidence of an output that tokens can follow
     exactly has no minimum, and what rounding leaves of its residuals would choose the metric for all outputs. A
     round number far above roundoff."""
-    sizes: tuple[float, ...] = (-8.0, 9.0)
+    sizes: tuple[float, float] = (-8.0, 9.0)
     """Limits of log τ and log α: values as large as those of y are e⁹ times the smallest noise. `n τ²` times the unit
     roundoff stays below one, so that FᵀF + I is positive definite. From the sizes of numbers in float64."""
-    rates: tuple[float, ...] = (-14.0, 8.0)
+    rates: tuple[float, float] = (-14.0, 8.0)
     """Limits of the logarithms of a metric. Widths from a thousandth to a thousand spreads."""
-    first_sizes: tuple[float, ...] = (1.0, -1.0)
+    first_sizes: tuple[float, float] = (1.0, -1.0)
     """log τ and log α to start from. By trial."""
     prior: float = 0.1
     """Weight of the squares of the logarithms, counted from `Metric.usual`: where the data say little, it decides. By
