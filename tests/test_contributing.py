@@ -35,3 +35,17 @@ def test_a_task_names_at_most_three_files_that_are_there(task, files, tests):
     assert 1 <= len(named(files)) <= 3
     assert named(tests)
     assert [place for place in (*named(files), *named(tests)) if not exists(place)] == []
+
+
+def test_every_room_has_a_row_with_its_tests():
+    lines = (ROOT / "CONTRIBUTING.md").read_text().partition("## Rooms and their tests")[2].partition("\n## ")[0]
+    rows = {named(first)[0]: named(tests) for first, _, tests in cells(lines) if named(first)}
+    rooms = {path.parent.name for path in (ROOT / "src" / "attnfun").glob("*/__init__.py")}
+    assert set(rows) == rooms
+    assert [name for tests in rows.values() for name in tests if not (ROOT / "tests" / f"{name}.py").exists()] == []
+
+
+def cells(lines: str) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines.splitlines() if line.startswith("| `")
+    ]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..errors import InputError
-from .layers import Affine, Attention, Floats, Layer
+from .layers import Affine, Attention, Floats
 from .network import Network, on_each_token, rounded
 
 
@@ -22,13 +22,12 @@ def folded(network: Network) -> Network:
     if alone is None:
         raise _refusal("layers that mix tokens")
     layers = alone.layers
-    place = [number for number, layer in enumerate(layers) if isinstance(layer, Attention)]
-    before, after = (layers[: place[0]], layers[place[0] + 1 :]) if place else ((), ())
-    if len(place) != 1 or not all(isinstance(layer, Affine) for layer in (*before, *after)):
-        raise _refusal(f"{len(place)} attention layers, {len(layers)} layers in all")
-    layer = layers[place[0]]
-    assert isinstance(layer, Attention)  # noqa: S101 - for the type checker
-    (into, start), (out, end) = _joined(before, network.width_in), _joined(after, layer.width_out)
+    attention = [(number, layer) for number, layer in enumerate(layers) if isinstance(layer, Attention)]
+    maps = [layer for layer in layers if isinstance(layer, Affine)]
+    if len(attention) != 1 or len(maps) + 1 != len(layers):
+        raise _refusal(f"{len(attention)} attention layers, {len(layers)} layers in all")
+    (place, layer), *_ = attention
+    (into, start), (out, end) = _joined(maps[:place], network.width_in), _joined(maps[place:], layer.width_out)
     end = layer.output_bias @ out + end
     if layer.residual:
         if (into @ out).any():
@@ -46,11 +45,10 @@ def folded(network: Network) -> Network:
     return replace(network, layers=(rounded(one, network.dtype),))
 
 
-def _joined(maps: Sequence[Layer], width: int) -> tuple[Floats, Floats]:
+def _joined(maps: Sequence[Affine], width: int) -> tuple[Floats, Floats]:
     """Affine maps of tokens, one after the other, as one: a matrix and a constant."""
     weight, bias = np.eye(width), np.zeros(width)
     for layer in maps:
-        assert isinstance(layer, Affine)  # noqa: S101 - for the type checker
         weight, bias = weight @ layer.right[0], bias @ layer.right[0] + layer.constant[0]
     return weight, bias
 

@@ -91,11 +91,10 @@ def _file(folder: str | Path, part: int | None) -> Path:
 def _part(network: Network, split: list[int], part: int | None, shards: int) -> Network:
     """The network with one part of each bank that is split, or with one token of it."""
     layers = list(network.layers)
-    for number in split:
-        layer = layers[number]
-        assert isinstance(layer, Attention)  # noqa: S101 - nothing else is split
-        memory = layer.memory[:1] if part is None else np.array_split(layer.memory, shards)[part]
-        layers[number] = replace(layer, memory=memory)
+    for number, layer in enumerate(layers):
+        if number in split and isinstance(layer, Attention):
+            memory = layer.memory[:1] if part is None else np.array_split(layer.memory, shards)[part]
+            layers[number] = replace(layer, memory=memory)
     return replace(network, layers=tuple(layers))
 
 
