@@ -39,7 +39,7 @@ notes = Console(stderr=True)
 
 BAD_INPUT, NOT_REACHED = 2, 3
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 FileArgument = Annotated[Path, typer.Argument(help="A file written by attnfun compile.")]
 
 
@@ -128,9 +128,7 @@ def verify(
     file: FileArgument,
     engine: Annotated[
         str,
-        typer.Option(
-            help="interval, or arb: then the judge, which shares nothing with the first reader, reads it too."
-        ),
+        typer.Option(help="interval, or arb: then the judge, which shares no code with attnfun, checks it too."),
     ] = "interval",
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
     as_json: AsJson = False,
@@ -277,7 +275,7 @@ def export(
 def plot(
     file: FileArgument,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="As f.png, f.pdf or f.svg; beside FILE.")
+        Path | None, typer.Option("--output", "-o", help="Where to write, as f.png, f.pdf or f.svg; beside FILE.")
     ] = None,
     panel: Annotated[
         list[str] | None,
@@ -337,7 +335,9 @@ def roots(
 @app.command()
 def report(
     file: FileArgument,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="As f.html; beside FILE if not given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write, as f.html; beside FILE.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write one HTML page about a saved network, to be opened from disk."""
@@ -388,7 +388,7 @@ def zoo(
     disguise: Annotated[
         str, typer.Option(help="split, scale, permute, rotate, noise, separated by commas; or none.")
     ] = "split,scale,permute,rotate",
-    seed: Annotated[int, typer.Option(min=0, help="Of disguises and points.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of disguises and points.")] = 0,
     check: Annotated[bool, typer.Option("--check", help="Check the sums of a folder instead of writing one.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -429,7 +429,7 @@ def lab(
     gigabytes: Annotated[float, typer.Option(help="Memory that a request may take.")] = 4.0,
     show: Annotated[bool, typer.Option("--show/--no-show", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Serve a page to play with: formulas, sliders, a gallery, downloads."""
+    """Serve a page for experiments: formulas, sliders, a gallery, downloads."""
     from attnfun.look.lab import launch
     from attnfun.look.lab.limits import Limits
 
