@@ -6,7 +6,7 @@ corollaries, made exact to any tolerance) [T 5.1].
 
     scores  { 0, -R (z - a), R (z - b) },     values  { z, a, b }.
 
-An end that is infinite is a memory token that is never heard (score -200). The query is `(R z, 1)`, so scores are as
+An end that is infinite is a muted memory token (score -200). The query is `(R z, 1)`, so scores are as
 affine in h as the values. A layer of rectifiers has heads of one feature: scores R z of the token, whose key is 1, and
 0 of one memory token of zeros. The output map carries the heads into the features of the next layer's token, and after
 the last hidden layer into the outputs. Layers that clip nothing have heads that hear only the token:
@@ -14,7 +14,7 @@ the last hidden layer into the outputs. Layers that clip nothing have heads that
 
 **Bound.** Each head is a fan with one token on each side (`proofs/fans.py`), so it is within `0.27847/R` of its
 unit. Clipping is 1-Lipschitz, hence errors before layer l obey `e_{l+1} <= |W_{l+1}| (e_l + 0.27847/R)`, |W| the
-largest sum of absolute weights of a unit; e_1 = 0. A memory token that is not heard adds what `muted` says of values
+largest sum of absolute weights of a unit; e_1 = 0. A muted memory token adds what `muted` says of values
 as large as the network's own, which are averages of z and ends. R is a power of two, so `R z` has the rounding errors
 of z, times R, and they cost as much in the output as those of z itself, whatever R is.
 """
@@ -56,7 +56,7 @@ class ReluConstruction(Construction[PiecewiseLinear, float]):
         error = error_at_one(target)
         sharp = sharpness(error, request, 2 * max(float(sizes.max()) for sizes in largest_values(target)))
         tokens = sum(len(stage.bias) * len(_ends(stage)) for stage in _hidden(target.stages)[:-1])
-        return Plan(tokens, error / sharp + unheard(target), sharp)
+        return Plan(tokens, error / sharp + muting_error(target), sharp)
 
     def build(self, target: PiecewiseLinear, plan: Plan[float], dtype: str) -> Network:
         """Affine map, one attention layer for each hidden layer, and for sequences an affine map back to tokens."""
@@ -84,7 +84,7 @@ def error_at_one(target: PiecewiseLinear) -> float:
     return _pushed(target, [RECTIFIER * each for each in clips])
 
 
-def unheard(target: PiecewiseLinear) -> float:
+def muting_error(target: PiecewiseLinear) -> float:
     """What memory tokens of infinite ends, two at most, add."""
     return _pushed(target, [muted(2, 1.0) * sizes for sizes in largest_values(target)])
 
@@ -165,9 +165,9 @@ def _clips(stage: Stage, sharp: float, dtype: str) -> dict[str, Any]:
     key = np.zeros((units, width, 2))
     for row, name in enumerate(ends, inputs + 1):
         end, side = getattr(stage, name), 1.0 if name == "high" else -1.0
-        heard = np.isfinite(end)
-        place = round_to(np.where(heard, end, 0.0), dtype)
-        key[:, row, 0] = np.where(heard, side, 0.0)
-        key[:, row, 1] = np.where(heard, -side * sharp * place, -MUTED)
+        finite = np.isfinite(end)
+        place = round_to(np.where(finite, end, 0.0), dtype)
+        key[:, row, 0] = np.where(finite, side, 0.0)
+        key[:, row, 1] = np.where(finite, -side * sharp * place, -MUTED)
         value[:, row, 0] = place
     return {"query": query, "key": key, "value": value, "memory": np.eye(width)[inputs + 1 :]}

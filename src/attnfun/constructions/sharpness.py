@@ -19,11 +19,11 @@ SPARE = 16.0
 """How much sharper than the aim needs, where that costs nothing."""
 DEFAULT, SOFTEST = 2.0**27, 2.0**-20
 MUTED = 200.0
-"""Score of a token that must not be heard, below one that is."""
+"""Score of a muted token, below one that has weight."""
 
 
 def muted(tokens: int, largest: float) -> float:
-    """What `tokens` tokens that must not be heard can add to an average of values of at most `largest` [T 9.7].
+    """What `tokens` muted tokens can add to an average of values of at most `largest` [T 9.7].
 
     Their scores are MUTED or more below the best one's, so that their share is at most `tokens e^{-MUTED}`, and two
     values differ by at most twice the largest.

@@ -3,7 +3,7 @@
 **Construction.** For `f_i = clip(z_i, a, b)`, `z_i = w_i·x_i + t_i`, the query of token i is `(z_i - c, 1)`, c the
 centre of [a, b]. Memory token k holds an interpolation point L_k, p of them over [a, b] with spacing Δ: key `(β (L_k
 - c), -β (L_k - c)²/2)`, value L_k, so up to a common term its score is `-β (z_i - L_k)²/2`; `β Δ² = γ = 5.4`. The
-data tokens, keys too, have the score -200 and are not heard.
+data tokens, keys too, have the score -200 and are muted.
 
 **Bound.** The head is within 0.7 Δ of the clip everywhere. *Proof.* Let Δ = 1 and L_0 the point nearest to z in [a,
 b], `z = L_0 + θ`, |θ| <= 1/2, `d_j = j² - 2θj >= |j| (|j| - 1)`. The weights are `w_j = e^{-γ d_j/2} / Z` with Z >=

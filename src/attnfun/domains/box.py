@@ -376,6 +376,14 @@ def admit_inside_box(domain: Box, rows: Floats, outside: Outside) -> Floats:
     return Box.admit(domain, rows, outside)
 
 
+def admit_not_excluded(domain: Box, rows: Floats, outside: Outside) -> Floats:
+    """The same, and points that surely fail the domain's condition are refused."""
+    rows = admit_inside_box(domain, rows, outside)
+    if outside == "raise":
+        refuse_first(domain.excludes(rows, rows), rows, f"points must lie in {domain!r}")
+    return rows
+
+
 def refuse_first(beyond: Flags, rows: Floats, constraint: str) -> None:
     """InputError with the first of the rows that are beyond a domain."""
     if beyond.any():

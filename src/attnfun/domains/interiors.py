@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..arguments import real_array, real_number
 from ..arithmetic.directed import SMALLEST, below, sum_error
 from ..errors import InputError
-from .box import WIDEST, Box, Flags, Floats, Outside, admit_inside_box, refuse_first
+from .box import WIDEST, Box, Flags, Floats, Outside, admit_not_excluded
 
 ROUNDS = 64
 """Draws after which interiors are given up as too thin to be sampled."""
@@ -65,10 +65,7 @@ class Interiors(Box):
 
     def admit(self, rows: Floats, outside: Outside) -> Floats:
         """Points that do not surely fail the condition."""
-        rows = admit_inside_box(self, rows, outside)
-        if outside == "raise":
-            refuse_first(self.excludes(rows, rows), rows, f"points must lie in {self!r}")
-        return rows
+        return admit_not_excluded(self, rows, outside)
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         """Random points that surely belong to the interiors, uniform on them."""

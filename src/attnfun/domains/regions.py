@@ -19,7 +19,7 @@ from ..formula.functions import TRUTHS
 from ..formula.parser import formula_line, parse
 from ..formula.program import Program
 from ..formula.tracing import traced
-from .box import Box, Flags, Floats, Outside, admit_inside_box, as_box, name_axes, refuse_first
+from .box import Box, Flags, Floats, Outside, admit_not_excluded, as_box, name_axes
 
 COVER = 4096
 """Boxes that a region is covered with before it is sampled."""
@@ -61,10 +61,7 @@ class Region(Box):
 
     def admit(self, rows: Floats, outside: Outside) -> Floats:
         """Points that do not surely fail the condition."""
-        rows = admit_inside_box(self, rows, outside)
-        if outside == "raise":
-            refuse_first(self.excludes(rows, rows), rows, f"points must lie in {self!r}")
-        return rows
+        return admit_not_excluded(self, rows, outside)
 
     def sample(self, count: int, rng: np.random.Generator) -> Floats:
         """Random points that surely belong to the region, uniform on it."""

@@ -160,7 +160,7 @@ def looked_up(registers: Registers, banks: tuple[LossBank, ...], dtype: str) -> 
     """Cross-attention to banks of two variables, z and y, for every output: d += Σ_banks ψ(z, y).
 
     Each bank is a head with a block of the memory's features. A row and its mirror image query a copy each, as above; a
-    bank with fewer tokens than others has some that are never heard.
+    bank with fewer tokens than others has some that are muted.
     """
     outputs, lead, size = registers.size("z"), precision_of(dtype).lead, 5  # z, y, sign, data, 1
     blocks = [_copies(bank, lead) for bank in banks]  # (T', size + 1) each
