@@ -198,3 +198,28 @@ def test_every_construction_states_its_theorem():
         assert construction.name == name
         assert construction.theorem
         assert "**Bound.**" in (__import__(type(construction).__module__, fromlist=["x"]).__doc__ or "")
+
+
+def test_tuning_values_are_frozen_records_whose_fields_say_what_they_are():
+    records = []
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        made = {ast.unparse(node.value.func) for node in tree.body if isinstance(node, ast.Assign) and is_tuning(node)}
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in made]
+        assert [ast.unparse(mark) for node in classes for mark in node.decorator_list] == [
+            "dataclass(frozen=True)"
+        ] * len(made)
+        for node in classes:
+            following = zip(node.body, [*node.body[1:], ast.Pass()], strict=True)
+            told = {
+                each.target.id: isinstance(after, ast.Expr)
+                for each, after in following
+                if isinstance(each, ast.AnnAssign)
+            }
+            assert [name for name, said in told.items() if not said] == [], path
+        records += classes
+    assert len(records) > 30
+
+
+def is_tuning(node: ast.Assign) -> bool:
+    return ast.unparse(node.targets[0]) == "TUNING"
