@@ -78,18 +78,23 @@ def emitted(network: Network, second_shape: tuple[int, ...] | None) -> Emitted:
     return Emitted((1, apart.first_size), (apart.query_rows, keys, *apart.after))  # type: ignore[arg-type]
 
 
-def describe(
+def written_out(
+    target: str,
     network: Network,
     form: Emitted,
-    layers: list[dict[str, Any]],
+    layers: Iterable[tuple[dict[str, Any], dict[str, Planned]]],
     point_shape: tuple[int, ...],
     value_shape: tuple[int, ...],
     second_shape: tuple[int, ...] | None,
-) -> dict[str, Any]:
-    """What `standalone` files need to know beside the weights."""
+) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """What `standalone` files need to know, and the weights by name, from those of each layer; refused if too large."""
+    parts = list(layers)
+    weights = {f"layers.{n}.{name}": weight for n, (_, named) in enumerate(parts) for name, weight in named.items()}
+    check_size(target, weights.values(), network.dtype)
     shapes = {"shape_in": form.shape_in, "point_shape": point_shape, "value_shape": value_shape}
     two = {} if second_shape is None else {"second_shape": second_shape}
-    return {"layers": layers, "dtype": network.dtype, **shapes, **two}
+    description = {"layers": [layer for layer, _ in parts], "dtype": network.dtype, **shapes, **two}
+    return description, {name: weight.make() for name, weight in weights.items()}
 
 
 def check_size(target: str, weights: Iterable[Planned], dtype: str) -> None:

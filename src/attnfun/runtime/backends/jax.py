@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ...errors import InputError, MissingExtra
 from ...network import Affine, Attention, Network, Softmax
-from .dense import CrossKeys, Planned, check_size, describe, emitted, mixing, planned
+from .dense import CrossKeys, Planned, emitted, mixing, planned, written_out
 
 try:
     import jax
@@ -36,12 +36,8 @@ def plan(
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and weights of the function; refused if too large."""
     form = emitted(network, second_shape)
-    parts = [translate(layer) for layer in form.layers]
-    weights = {f"layers.{n}.{name}": weight for n, (_, named) in enumerate(parts) for name, weight in named.items()}
-    check_size("JAX", weights.values(), network.dtype)
-    layers = [layer for layer, _ in parts]
-    description = describe(network, form, layers, point_shape, value_shape, second_shape)
-    return description, {name: weight.make() for name, weight in weights.items()}
+    parts = map(translate, form.layers)
+    return written_out("JAX", network, form, parts, point_shape, value_shape, second_shape)
 
 
 def to_jax(

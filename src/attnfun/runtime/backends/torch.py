@@ -20,7 +20,7 @@ from ...network import Affine, Attention, Network, Softmax
 from ...network.layers import Layer
 from ...network.reference import run
 from ...network.stock import stock_heads, stock_size
-from .dense import CrossKeys, Planned, check_size, describe, emitted, mixing, planned
+from .dense import CrossKeys, Planned, check_size, emitted, mixing, planned, written_out
 
 try:
     import torch
@@ -65,13 +65,10 @@ def plan(
     form = emitted(network, second_shape)
     length, parts = form.shape_in[0], []
     for layer in form.layers:
-        parts.append(translate(layer, length))
+        part = translate(layer, length)
+        parts.append((part.description, part.weights))
         length = layer.length_out(length)
-    weights = {f"layers.{n}.{name}": weight for n, part in enumerate(parts) for name, weight in part.weights.items()}
-    check_size("PyTorch", weights.values(), network.dtype)
-    layers = [part.description for part in parts]
-    description = describe(network, form, layers, point_shape, value_shape, second_shape)
-    return description, {name: weight.make() for name, weight in weights.items()}
+    return written_out("PyTorch", network, form, parts, point_shape, value_shape, second_shape)
 
 
 def to_torch(
