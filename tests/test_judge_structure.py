@@ -364,3 +364,14 @@ def test_heads_that_are_no_fans_are_enclosed_too(seed):
             around = Range.point(plain) + left
             assert float(known.low) - 1e-12 <= average <= float(known.high) + 1e-12
             assert float(around.low) - 1e-12 <= average <= float(around.high) + 1e-12
+
+
+def test_planes_that_lead_nowhere_are_no_part_of_a_maximum():
+    """A head lets tokens go that are far below another one; so does the judge, in the target too."""
+    slopes = [[-59800.0, 131000.0], [-15400.0, 25800.0], [201000.0, -19800.0], [107000.0, 14000.0]]
+    planes = af.MaxAffine(
+        [*slopes, [140000.0, -42700.0], [8480.0, 184000.0]], [163e3, -87200, -22300, 111e3, 49600, -91e3]
+    )
+    certificate = af.compile(planes, [(-1, 1)] * 2, 92.0).certificate.recheck(engine="arb")
+    assert certificate.judged
+    assert certificate.proof.rule == "structure"

@@ -35,6 +35,8 @@ FEW = 4
 """Among so few forms each is tried as the one to start from."""
 MOST_FORMS = 4096
 """Forms of one maximum."""
+MOST_COMPARED = 64
+"""Forms of one maximum of which each is compared with each other."""
 
 
 class Form:
@@ -158,9 +160,11 @@ class Unknowns:
         """`max_j a_j`, through the most similar earlier maximum or by an unknown of its own.
 
         A maximum of the target is written through an earlier one only if they are the same: it must have no error.
+        Forms that are nowhere above another one are left out: a network may leave its own out, too.
         """
         if len(forms) > MOST_FORMS:
             raise NotCovered(f"a maximum of more than {MOST_FORMS} forms")
+        forms = _leading(forms) if len(forms) <= MOST_COMPARED else forms
         tried = range(len(forms)) if len(forms) <= FEW else [int(np.argmax([float(f.range.low) for f in forms]))]
         gaps = [up(largest([(f - forms[k]).range.high for f in forms])) for k in tried]
         gap = smallest(gaps)
@@ -219,6 +223,15 @@ class Unknowns:
 def size(range_: tuple[arb, arb]) -> arb:
     """The largest absolute value of a range given by centre and radius."""
     return up(abs(range_[0]) + range_[1])
+
+
+def _leading(forms: Sequence[Form]) -> list[Form]:
+    """Those that are somewhere above each other one; of equal ones the first."""
+    kept = list[Form]()
+    for form in forms:
+        if not any((form - other).range.high <= 0 for other in kept):
+            kept = [other for other in kept if not (other - form).range.high <= 0] + [form]
+    return kept
 
 
 def _distances(a: Floats, b: Floats) -> Floats:

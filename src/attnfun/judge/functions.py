@@ -137,8 +137,10 @@ def _softplus(t: arb | arb_series, positive: bool) -> arb | arb_series:
 
 
 def _cube_root(t: arb | arb_series, positive: bool) -> arb | arb_series:
-    """Odd; a series only where t is not zero."""
+    """Odd; a series only where t is not zero, which has no root in python-flint."""
     if isinstance(t, arb):
+        if t.is_zero():
+            return t
         return t.root(3) if positive else -(-t).root(3)
     third = ONE / 3
     return (third * t.log()).exp() if positive else -(third * (-t).log()).exp()
