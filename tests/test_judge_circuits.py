@@ -254,3 +254,9 @@ def test_exponents_are_fractions():
     with precision():
         _, (sum_,) = sums_of("x**0.3*x**0.7", ("x",), [1.0], [2.0])
     assert list(sum_.terms) == [((0, Fraction(1)),)]
+
+
+@pytest.mark.parametrize("text", ["exp(exp(2000 + x))", "x**exp(exp(9))"])
+def test_exponents_that_no_float_holds_are_not_covered(text):
+    with precision(), pytest.raises(NotCovered, match="no float holds"):
+        sums_of(text, ("x",), [1.0], [2.0])

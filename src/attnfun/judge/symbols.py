@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import isfinite
 
 from flint import arb, fmpq
 
@@ -225,8 +226,8 @@ class Symbols:
         for monomial, r in f.terms.items():
             if monomial == NUMBER:
                 continue
-            if not r.is_finite():
-                raise NotCovered("an exponent without a bound")
+            if not isfinite(float(r)):
+                raise NotCovered("an exponent that no float holds")
             exponent = Fraction(float(r)).limit_denominator(FINEST)
             off = up(off + size(r - _ball(exponent)) * self.size(monomial))
             if exponent == 0:
@@ -389,6 +390,8 @@ class Symbols:
     def _raised(self, f: Sum, g: Sum, known: Range | None) -> Sum:
         """A power with a constant exponent, or `e^{g log f}`."""
         if g.constant and g.off.is_zero():
+            if not isfinite(float(g.number)):
+                raise NotCovered("an exponent that no float holds")
             exponent = Fraction(float(g.number)).limit_denominator(FINEST)
             if g.number == _ball(exponent):
                 return self.power(f, exponent, known)
