@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.domains.box import as_box
+from attnfun.formula.circuits import Circuit, Linear, Unit
 from attnfun.formula.composites import Composite
+from attnfun.formula.products import SQUARE
+from attnfun.formula.quadratics import coefficients, with_one_square
 from attnfun.network import Network
 from attnfun.proofs.rules import circuit as rule
 from attnfun.runtime.backends.numpy import run
@@ -59,6 +62,8 @@ FORMULAS = [
     "[x*y, x*y + z, tanh(x*y)]",
     "atan(x*y) + asin((x - 2)/2) + acos(z/4) + cosh(x) + erf(y) + tan(x/4)",
     "1/(y - 4)*(1 - z)**3*x**3",
+    "exp(-(x - 2)**2 - (3*y - 1)**2) + exp(-(2*x - 5)**2/7 - z) + (x - 2)**2*(z - 1)**2 + x*y",
+    "sin((x + 1e2)**2/1e4 + y) - cos((1e2 - x)**2/1e4*z)",
 ]
 
 
@@ -73,6 +78,63 @@ def test_a_circuit_is_the_formula(text):
 def test_what_depends_on_one_form_alone_is_one_unit():
     assert len(circuit("exp(x)/(1 + exp(x)) + sin(x)**2*x", x=(-1, 1)).units) == 1
     assert len(circuit("tanh(x + y)*(x + y)/(1 + (x + y)**2)", x=(-1, 1), y=(-1, 1)).units) == 1
+
+
+def test_squares_of_one_variable_are_one_unit_and_all_squares_one_function():
+    own = circuit("exp(-(x - 1)**2 - y) + exp(-(3*x + 2)**2 + y) + (2*y - 1)**2*x", x=(0, 1), y=(0, 2))
+    squares = [unit for unit in own.units if coefficients(unit.function)]
+    assert {(unit.function, unit.low, unit.high) for unit in squares} == {(SQUARE, -2.0, 2.0)}
+    assert sum(unit.argument.terms.keys() == {0} for unit in squares) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_quadratic_polynomials_are_the_same_as_forms_of_one_square(seed):
+    rng, u = np.random.default_rng(seed), Composite.variable()
+    low, width = rng.normal() * 10 ** rng.uniform(-3, 6), 10 ** rng.uniform(-3, 3)
+    shift, factor = -low - rng.uniform(0, width), rng.normal()
+    moved, number = Composite.of("+", u, Composite.number(Interval(shift))), Composite.number(Interval(factor))
+    scaled = Composite.of("*", Composite.of("*", u, number), u)
+    made = Composite.of("*", moved, moved), Composite.of("-", number, scaled)
+    units = tuple(Unit(function, Linear.atom(0), low, low + width) for function in made)
+    old = Circuit(np.array([low]), np.array([low + width]), units, (Linear.atom(1), Linear.atom(2)), True)
+    new = with_one_square(old)
+    assert len(new.units) == 1
+    rows = rng.uniform(low, low + width, (50, 1))
+    assert np.abs(values(replace(new, outputs=(new.units[0].argument,)), rows)).max() <= 2.0 + 1e-9
+    size = (1 + abs(factor)) * (max(abs(low), width) + width) ** 2 + abs(factor)
+    assert np.abs(values(new, rows) - values(old, rows)).max() <= 1e-13 * size
+
+
+def test_equal_functions_of_a_level_share_a_bank_where_it_is_not_much_larger():
+    domain = {"x": (0, 3), "y": (0, 4), "z": (1, 2)}
+    net = af.compile("exp(-x) + exp(-y)/3 + exp(-z)", domain, 1e-4, construction="circuit")
+    (layer,) = net.network.attention
+    assert layer.heads == 3
+    assert layer.memory.shape[1] < 9
+    net = af.compile("exp(-x*y) + 2*exp(-z - x) + exp(x - z*y)", domain, 1e-3, construction="circuit")
+    assert net.certificate.proved
+
+
+def test_heads_of_the_last_level_put_out_the_result_unless_registers_are_wanted():
+    domain, formula = {"x": (-1, 1), "y": (-1, 1)}, "cos(3*x + 5*y)"
+    compact = af.compile(formula, domain, 1e-3, construction="circuit")
+    kept = af.compile(formula, domain, 1e-3, construction="circuit", options={"layout": "registers"})
+    assert [layer.kind for layer in compact.network.layers] == ["affine", "attention"]
+    assert [layer.kind for layer in kept.network.layers] == ["affine", "attention", "affine"]
+    points = compact.domain.sample(100, np.random.default_rng(0))
+    assert np.abs(compact(points) - kept(points)).max() <= 1e-13
+    assert compact.network.parameters < kept.network.parameters
+    with pytest.raises(af.errors.InputError, match="layout"):
+        af.compile(formula, domain, 1e-3, construction="circuit", options={"layout": "wide"})
+
+
+def test_sums_of_gaussians_are_judged_and_hold():
+    formula, domain = "exp(-(x - 1)**2 - y) + exp(-(3*x + 2)**2 + y)", {"x": (0, 1), "y": (0, 1)}
+    net = af.compile(formula, domain, 1e-3, construction="circuit")
+    assert net.certificate.recheck(engine="arb").proved
+    x, y = (points := net.domain.sample(2000, np.random.default_rng(1))).T
+    truth = np.exp(-((x - 1) ** 2) - y) + np.exp(-((3 * x + 2) ** 2) + y)
+    assert np.abs(net(points) - truth).max() <= net.certificate.bound
 
 
 def test_common_parts_are_shared_and_dead_ones_dropped():

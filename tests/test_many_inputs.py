@@ -28,7 +28,7 @@ def squares(count: int) -> tuple[str, dict[str, tuple[float, float]]]:
 
 @pytest.fixture(scope="module")
 def net() -> af.types.Compiled:
-    return af.compile(*squares(60), eps=1e-2)
+    return af.compile(*squares(70), eps=1e-2)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def saved(net, tmp_path) -> Any:
 def test_a_sum_of_many_squares_is_proved_by_its_circuit(net):
     assert net.construction == "circuit"
     assert net.certificate.proved
-    points = np.random.default_rng(0).uniform(-1, 1, (50, 60))
+    points = np.random.default_rng(0).uniform(-1, 1, (50, 70))
     assert np.abs(net(points) - (points**2).sum(axis=1)).max() <= net.certificate.bound
 
 

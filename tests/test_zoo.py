@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,13 +26,14 @@ from attnfun.zoo.catalogue import CATALOGUE
 from attnfun.zoo.learners import Sizes, descent, ridge, specimen_of
 
 RNG = np.random.default_rng
+REGISTERS: dict[str, Any] = {"construction": "circuit", "options": {"layout": "registers"}}
 CIRCUIT = "exp(-x**2)*y + max(x, y)"
 SQUARE = {"x": (-1.0, 1.0), "y": (-1.0, 1.0)}
 
 
 @pytest.fixture(scope="module")
 def circuit():
-    return af.zoo.specimen(af.compile(CIRCUIT, SQUARE, 1e-4, construction="circuit"))
+    return af.zoo.specimen(af.compile(CIRCUIT, SQUARE, 1e-4, **REGISTERS))
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +110,7 @@ def test_a_product_is_set_as_the_formula_says(circuit):
 
 
 def test_outputs_that_share_a_step_are_set_together():
-    model = af.zoo.specimen(af.compile("[x*y, x*y + x, x]", SQUARE, 1e-3, construction="circuit"))
+    model = af.zoo.specimen(af.compile("[x*y, x*y + x, x]", SQUARE, 1e-3, **REGISTERS))
     rows = model.sample(8, RNG(12))
     assert_truthful(model, rows, ["output[0]", "output[1]"])
     told = model.truth.intervene("output[0]", 0.5, rows)
@@ -170,7 +172,7 @@ def test_learners_run_their_algorithm(learner):
 
 def test_a_map_of_each_token_alone_is_known_token_by_token():
     box = af.Box(np.full((2, 2), -1.0), np.full((2, 2), 1.0))
-    net = af.compile(lambda X: X[..., :1] * X[..., 1:], box, 0.01, construction="circuit")
+    net = af.compile(lambda X: X[..., :1] * X[..., 1:], box, 0.01, **REGISTERS)
     model = af.zoo.specimen(net)
     assert_truthful(model, model.sample(8, RNG(11)), ["output[1]"])
     assert [model.truth.where(f"output[{row}]")[0].row for row in range(2)] == [0, 1]

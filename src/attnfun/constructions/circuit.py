@@ -3,7 +3,9 @@
 **Construction.** The formula becomes a circuit of affine maps and functions of one variable (`formula/lowering.py`).
 One data token holds the registers. Units that depend on each other in d steps make d levels of two layers: an affine
 map writes the arguments beside the registers still needed, and one attention layer holds a head for each unit; the
-residual connection keeps the registers, and results go to features of their own. A smooth unit is a bank in memory with
+residual connection keeps the registers, and results go to features of their own, but for those of the last level, which
+are added up to the outputs (with `options={"layout": "registers"}` they have features too, for those who look for
+them). A smooth unit is a bank in memory with
 solved values (`pieces/banks.py`); equal units on equal ranges share theirs. A rectifier is the token itself against a
 memory token of zeros, `z σ(R z)`.
 
@@ -17,15 +19,17 @@ Size and depth are those of the formula, whatever the number of variables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import one_of
 from ..arithmetic.formats import FORMATS
 from ..errors import InputError
 from ..formula.circuits import Budget, Circuit, Linear, Unit
+from ..formula.composites import Composite
 from ..network import Affine, Attention, Layer, Network
 from ..network.network import rounded
 from ..pieces.banks import MOST, Bank, LongSearch, bank_of, search_for
@@ -40,6 +44,9 @@ from .sharpness import RECTIFIER
 
 Floats = npt.NDArray[np.float64]
 
+REGISTERS = "registers"
+LAYOUTS = ("compact", REGISTERS)
+
 
 @dataclass(frozen=True)
 class CircuitTuning:
@@ -53,6 +60,8 @@ class CircuitTuning:
     widest: float = 1e-3
     """Banks follow their functions beyond the range of the argument, but by no more than this fraction of it. A round
     number."""
+    larger: float = 1.5
+    """Times as many tokens as the largest of several banks that one bank in their place may have. A round number."""
 
 
 TUNING = CircuitTuning()
@@ -68,6 +77,8 @@ class Heads:
     circuit: Circuit
     banks: dict[int, Bank]
     sharpness: dict[int, float]
+    registers: bool
+    """Does every unit have a feature of its own, those of the last level too?"""
 
     @property
     def tokens(self) -> int:
@@ -96,6 +107,7 @@ class CircuitConstruction(Construction[Target, Heads]):
 
     name: ClassVar[str] = "circuit"
     theorem: ClassVar[str] = "circuits of one-variable heads (attnfun)"
+    options: ClassVar[frozenset[str]] = frozenset({"layout"})
     figures: ClassVar[frozenset[str]] = frozenset({"depth", "units"})
     least: ClassVar[int] = 1
     treats_tokens_alone: ClassVar[bool] = True
@@ -165,6 +177,7 @@ class _Sizing:
     searches: dict[int, Search | LongSearch]
     """By unit; units with one bank share theirs."""
     sharpness: dict[int, float]
+    registers: bool
 
     @classmethod
     def of(cls, circuit: Circuit, aim: float, request: PlanRequest) -> _Sizing:
@@ -184,7 +197,12 @@ class _Sizing:
                 care = THOROUGH if circuit.alone else QUICK
                 search = _search(unit, share, float(budget.off[members].max()), dtype, care, deadline)
                 searches |= dict.fromkeys(members, search)
-        return cls(circuit, budget, dtype, deadline, searches, sharpness)
+        for level in levels(circuit):
+            for members in _alike(circuit, level):
+                deadline.check("planning a circuit")
+                searches |= _joined(circuit, members, searches, budget, dtype, deadline)
+        layout = one_of("options layout", request.options.get("layout", LAYOUTS[0]), LAYOUTS)
+        return cls(circuit, budget, dtype, deadline, searches, sharpness, layout == REGISTERS)
 
     def outlook(self) -> dict[int, int]:
         """Tokens that will do at the least, by unit."""
@@ -206,7 +224,42 @@ class _Sizing:
             if id(search) not in banks:
                 banks[id(search)] = bank_of(search, self.dtype)
                 self.deadline.check("planning a circuit")
-        return Heads(self.circuit, {k: banks[id(search)] for k, search in self.searches.items()}, self.sharpness)
+        found = {k: banks[id(search)] for k, search in self.searches.items()}
+        return Heads(self.circuit, found, self.sharpness, self.registers)
+
+
+def _alike(circuit: Circuit, level: list[int]) -> list[list[int]]:
+    """Units of a level that are one smooth function on different ranges, by function."""
+    found: dict[Composite, list[int]] = {}
+    for number in level:
+        if not circuit.units[number].bends:
+            found.setdefault(circuit.units[number].function, []).append(number)
+    ranges = ({(circuit.units[k].low, circuit.units[k].high) for k in members} for members in found.values())
+    return [members for members, each in zip(found.values(), ranges, strict=True) if len(each) > 1]
+
+
+def _joined(
+    circuit: Circuit,
+    members: list[int],
+    searches: dict[int, Search | LongSearch],
+    budget: Budget,
+    dtype: str,
+    deadline: Deadline,
+) -> dict[int, Search | LongSearch]:
+    """One search for units of one function, on the whole of their ranges; nothing if its bank would be much larger.
+
+    B banks of N tokens for H heads are 3 B N numbers of the memory, and each head picks three of its 3 B columns with
+    9 B numbers of its projections: one bank for all heads stores less even if it has more tokens.
+    """
+    units = [circuit.units[k] for k in members]
+    whole = replace(units[0], low=min(unit.low for unit in units), high=max(unit.high for unit in units))
+    known = whole.function.range(whole.low, whole.high)
+    if not (known.defined and np.isfinite(known.magnitude)):
+        return {}
+    aim, off = float(budget.shares[members].min()), float(budget.off[members].max())
+    search = _search(whole, aim, off, dtype, QUICK, deadline)
+    most = int(TUNING.larger * max(searches[k].outlook(MOST) for k in members))
+    return dict.fromkeys(members, search) if isinstance(search, Search) and search.foresees(most) else {}
 
 
 def _search(unit: Unit, aim: float, off: float, dtype: str, care: Care, deadline: Deadline) -> Search | LongSearch:
@@ -253,9 +306,10 @@ class _Emission:
         waiting = levels(self.circuit)
         while waiting:
             level = waiting.pop(0)
-            found += self.level(level, self.needed(waiting))
-        weight, bias = self.columns([(output, 0.0) for output in self.circuit.outputs])
-        found.append(self.affine(weight, bias))
+            compact = not waiting and not self.heads.registers
+            found += self.last(level) if compact else self.level(level, self.needed(waiting))
+        if not self.circuit.units or self.heads.registers:
+            found.append(self.affine(*self.columns([(output, 0.0) for output in self.circuit.outputs])))
         return [*found, Affine.unflatten(*output_shape)] if len(output_shape) == 2 else found
 
     def needed(self, waiting: list[list[int]]) -> set[int]:
@@ -263,22 +317,62 @@ class _Emission:
         forms = [self.circuit.units[k].argument for level in waiting for k in level]
         return {atom for form in (*forms, *self.circuit.outputs) for atom in form.terms}
 
-    def level(self, units: list[int], later: set[int]) -> tuple[Affine, Attention]:
-        """Features: arguments | registers still needed | results | a one."""
+    def level(self, units: list[int], later: set[int]) -> list[Layer]:
+        """Features: arguments | registers still needed | results | a one for rectifiers."""
         count, atoms = len(units), sorted(atom for atom in self.place if atom in later)
-        width = 2 * count + len(atoms) + 1
-        arguments = [(self.circuit.units[k].argument, self.origin(k)) for k in units]
-        read, shift = self.columns([*arguments, *((Linear.atom(atom), 0.0) for atom in atoms)])
-        weight, bias = np.zeros((self.width, width)), np.zeros(width)
-        weight[:, : read.shape[1]], bias[: len(shift)], bias[-1] = read, shift, 1.0
-        before = self.affine(weight, bias)
-        results = count + len(atoms)
-        attention = self.rectifiers(units, width, results) if units[0] in self.heads.sharpness else None
-        attention = attention or self.banks(units, width, results)
-        self.width = width
+        kept, results = [(Linear.atom(atom), 0.0) for atom in atoms], count + len(atoms)
+        before = self.read(units, kept, count)
+        output = np.zeros((count, 1, self.width))  # (H, 1, d)
+        output[np.arange(count), 0, results + np.arange(count)] = 1.0
+        attention = self.heads_of(units, output)
         self.place = {atom: count + k for k, atom in enumerate(atoms)}
         self.place |= {self.circuit.inputs + number: results + k for k, number in enumerate(units)}
-        return before, attention
+        return [before, attention]
+
+    def last(self, units: list[int]) -> list[Layer]:
+        """The heads of the last level write to the outputs themselves.
+
+        Where outputs are forms of these heads alone, they are all that the layer puts out. Otherwise they stand beside
+        the arguments, as far as they are known, the residual connection adds what the heads write, and a map picks
+        them.
+        """
+        own = {self.circuit.inputs + number: k for k, number in enumerate(units)}
+        forms, count = self.circuit.outputs, len(units)
+        written = np.zeros((count, 1, len(forms)))  # (H, 1, m)
+        for column, form in enumerate(forms):
+            for atom in form.terms.keys() & own.keys():
+                written[own[atom], 0, column] = float(form.terms[atom].mid)
+        if all(form.terms.keys() <= own.keys() for form in forms):
+            constants = np.array([float(form.constant.mid) for form in forms])
+            return [self.read(units, [], 0), self.heads_of(units, written, constants)]
+        known = [
+            (Linear(form.constant, {atom: c for atom, c in form.terms.items() if atom not in own}), 0.0)
+            for form in forms
+        ]
+        before = self.read(units, known, 0)
+        output = np.zeros((count, 1, self.width))  # (H, 1, d)
+        output[:, :, count : count + len(forms)] = written
+        pick = np.eye(len(forms), self.width, count).T  # (d, m)
+        return [before, self.heads_of(units, output), self.affine(pick, np.zeros(len(forms)))]
+
+    def read(self, units: list[int], beside: list[tuple[Linear, float]], empty: int) -> Affine:
+        """The map that makes arguments, forms beside them, empty features, and a one where rectifiers ask for it."""
+        arguments = [(self.circuit.units[k].argument, self.origin(k)) for k in units]
+        read, shift = self.columns([*arguments, *beside])
+        width = read.shape[1] + empty + self.bends(units)
+        weight, bias = np.zeros((self.width, width)), np.zeros(width)
+        weight[:, : read.shape[1]], bias[: len(shift)] = read, shift
+        bias[width - self.bends(units) :] = 1.0
+        before, self.width = self.affine(weight, bias), width
+        return before
+
+    def bends(self, units: list[int]) -> bool:
+        """Does a level consist of rectifiers?"""
+        return units[0] in self.heads.sharpness
+
+    def heads_of(self, units: list[int], output: Floats, constant: Floats | None = None) -> Attention:
+        """One layer; it puts out what its heads write and a constant, or adds that to the features where none is."""
+        return (self.rectifiers if self.bends(units) else self.banks)(units, output, constant)
 
     def origin(self, unit: int) -> float:
         """Where a bank's scores are written from."""
@@ -299,7 +393,7 @@ class _Emission:
         self.first = False
         return Affine.flatten(self.length, weight, bias) if flat else Affine.tokenwise(weight, bias)
 
-    def banks(self, units: list[int], width: int, results: int) -> Attention:
+    def banks(self, units: list[int], output: Floats, constant: Floats | None) -> Attention:
         """One head a unit; units with one bank read the same features of the memory."""
         banks = list({id(self.heads.banks[k]): self.heads.banks[k] for k in units}.values())
         tokens = max(bank.tokens.size for bank in banks)
@@ -311,33 +405,34 @@ class _Emission:
         count, place = len(units), {id(bank): 3 * number for number, bank in enumerate(banks)}
         starts = np.array([place[id(self.heads.banks[k])] for k in units])
         heads = np.arange(count)
-        query, key = np.zeros((count, width, 2)), np.zeros((count, 3 * len(banks), 2))
-        value, output = np.zeros((count, 3 * len(banks), 1)), np.zeros((count, 1, width))
+        query, key = np.zeros((count, self.width, 2)), np.zeros((count, 3 * len(banks), 2))
+        value = np.zeros((count, 3 * len(banks), 1))
         query[heads, heads, 0] = key[heads, starts, 0] = key[heads, starts + 1, 1] = 1.0
-        value[heads, starts + 2, 0] = output[heads, 0, results + heads] = 1.0
+        value[heads, starts + 2, 0] = 1.0
         return Attention.of(
             query=query,
             query_bias=np.tile([0.0, 1.0], (count, 1)),
             key=key,
             value=value,
             output=output,
+            output_bias=constant,
             memory=memory,
-            residual=True,
+            residual=constant is None,
         )
 
-    def rectifiers(self, units: list[int], width: int, results: int) -> Attention:
+    def rectifiers(self, units: list[int], output: Floats, constant: Floats | None) -> Attention:
         """The data token (score R z, value z) against a memory token of zeros."""
-        count, heads = len(units), np.arange(len(units))
-        query, key = np.zeros((count, width, 1)), np.zeros((count, width, 1))
-        value, output = np.zeros((count, width, 1)), np.zeros((count, 1, width))
+        count, heads, width = len(units), np.arange(len(units)), self.width
+        query, key, value = np.zeros((count, width, 1)), np.zeros((count, width, 1)), np.zeros((count, width, 1))
         query[heads, heads, 0] = [self.heads.sharpness[k] for k in units]
-        key[:, -1, 0] = value[heads, heads, 0] = output[heads, 0, results + heads] = 1.0
+        key[:, -1, 0] = value[heads, heads, 0] = 1.0
         return Attention.of(
             query=query,
             key=key,
             value=value,
             output=output,
+            output_bias=constant,
             memory=np.zeros((1, width)),
             attends_data=True,
-            residual=True,
+            residual=constant is None,
         )

@@ -4,6 +4,8 @@
 
 **Products** go through logarithms or quarter squares (`products.py`); the form with fewer units is taken.
 
+**Squares.** Quadratic polynomials are affine in one square for each form that they depend on (`quadratics.py`).
+
 Powers, roots and quotients of a product that spans many orders of magnitude are products of those of its factors.
 
 **Kinks.** `abs`, `min` and `max` are affine in rectifiers, which do not fuse with what is around them.
@@ -26,6 +28,7 @@ from .cover import OperationRanges
 from .functions import TABLE
 from .products import EXP, LOG, WIDE, Factor, Products, is_number, is_whole, logarithm
 from .program import Floats, Program, ProgramBuilder, ProgramNode, enclosed_constant
+from .quadratics import with_one_square
 
 
 def circuit_of(program: Program, low: Floats, high: Floats, deadline: Deadline = NEVER) -> Circuit | None:
@@ -109,7 +112,8 @@ class _ProgramLowering:
             self.atoms.learn(self.values[-1], self.cover.range(number))
         outputs = [self._gathered(self.values[k]) for k in self.program.outputs]
         units, defined = tuple(self.atoms.units), self.cover.defined
-        return pruned(Circuit(self.low, self.high, units, tuple(outputs), defined, tuple(self._parts().items())))
+        whole = Circuit(self.low, self.high, units, tuple(outputs), defined, tuple(self._parts().items()))
+        return with_one_square(pruned(whole))
 
     def _parts(self) -> dict[str, Linear]:
         """Operations by their text, where the text stands for one form only: traced functions have none."""

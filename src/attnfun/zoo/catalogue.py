@@ -58,7 +58,7 @@ def _learners():
 
 
 def _circuit(formula: str, domain: dict[str, tuple[float, float]], eps: float) -> Callable[[], Compiled]:
-    return lambda: compile(formula, domain, eps, construction="circuit")
+    return lambda: compile(formula, domain, eps, construction="circuit", options={"layout": "registers"})
 
 
 RELATIVITY = {"m": (1.0, 5.0), "v": (1.0, 2.0), "c": (3.0, 10.0)}

@@ -128,7 +128,8 @@ def _followed(forms: Floats, layer: object, waiting: list[list[int]], inputs: in
         out[:, 0] += layer.constant[0]
         return out
     assert isinstance(layer, Attention)  # noqa: S101 - a circuit has no other layers
-    out = forms.copy()
+    out = forms.copy() if layer.residual else np.zeros((layer.width_out, forms.shape[1]))
+    out[:, 0] += layer.output_bias
     for head, unit in enumerate(waiting.pop(0)):
         out[:, 1 + inputs + unit] += layer.output[head, 0]
     return out
