@@ -58,6 +58,16 @@ def test_coarse_arithmetic_is_kept_and_the_auto_classes_know_the_model(tmp_path)
     assert AutoConfig.from_pretrained(tmp_path).summary.startswith(net.certificate.headline)
 
 
+def test_a_network_of_two_inputs_takes_both_by_place():
+    net = af.compile("sin(Q)*K", {"Q": af.Box(-1, 1), "K": af.Box(-1, 1)}, eps=0.5)
+    model = net.to_huggingface()
+    Q, K = np.linspace(-1, 1, 7), np.linspace(1, -1, 7)
+    with torch.no_grad():
+        out = model(torch.tensor(Q), torch.tensor(K), labels=torch.zeros(7))
+    assert np.abs(out.logits.numpy() - net(Q, K)).max() <= 1e-12
+    assert out.loss.item() == pytest.approx(float((net(Q, K) ** 2).mean()))
+
+
 def test_labels_give_a_loss_that_trains(compiled):
     model = compiled(CASES[1]).to_huggingface()
     points = torch.rand(20, 2, dtype=torch.float64)

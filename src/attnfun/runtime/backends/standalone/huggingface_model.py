@@ -4,7 +4,7 @@ The folder that this file is in is what `save_pretrained` writes, `config.json` 
 files, so `NetworkModel.from_pretrained(folder)` or `load()` gives the model back; no code is fetched and none has to be
 trusted. Once this file is imported, `AutoModel.from_pretrained(folder)` knows the model, too.
 
-`model(points).logits` are the values. With `labels`, `.loss` is the mean squared error, as trainers expect. What is
+`model(points).logits` are the values, `model(Q, K).logits` those of a network of two inputs. With `labels`, `.loss` is the mean squared error, as trainers expect. What is
 proved is in `model.config.certificate`: it holds for the weights as they were compiled, in the dtype it names.
 """
 
@@ -70,7 +70,7 @@ class NetworkModel(PreTrainedModel):
         """Weights are compiled and loaded, never drawn."""
 
     def forward(
-        self, points: Tensor, labels: Tensor | None = None, second: Tensor | None = None, **_: Any
+        self, points: Tensor, second: Tensor | None = None, labels: Tensor | None = None, **_: Any
     ) -> NetworkOutput:
         """Points (..., *point shape), of the model's dtype, and those of the second input where there are two."""
         values = self.network(points, second)
