@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import attnfun as af
+from attnfun.incontext import losses
 from attnfun.incontext.prompt import stack
 from attnfun.incontext.readout import richardson, truncation
 from attnfun.network import storage
@@ -583,3 +584,13 @@ def test_the_bound_of_the_read_out_holds_and_is_not_idle(heads):
         assert error <= bound * size
         worst = max(worst, error / (bound * size))
     assert worst > 0.1
+
+
+def test_a_derivative_out_of_reach_names_what_solved_values_reach(monkeypatch):
+    def refuse(*_: object, construction: str, **__: object) -> None:
+        raise af.errors.ToleranceNotMet("eps could not be reached", got=f"what {construction} reaches")
+
+    monkeypatch.setattr(losses, "compile", refuse)
+    model = af.incontext.GradientDescent("exp(z - y) - z", step=0.1, steps=1, reach=2.5)
+    with pytest.raises(af.errors.InputError, match="got what spectral reaches"):
+        model.fit([[0.0], [1.0]], [0.0, 1.0]).network()

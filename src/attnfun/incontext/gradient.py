@@ -40,7 +40,7 @@ class GradientDescent(InContextRegressor):
     huber       r²/2 up to |r| = delta, linear beyond, r = z - y
     log-cosh    delta² log cosh(r/delta)
     poisson     e^z - y z, labels that are not negative
-    a formula   any other convex loss that can be differentiated twice, such as "log(1 + exp(-y*z))"
+    a formula   any other convex loss that can be differentiated twice, such as "log(1 + exp(-y*z))" (tolerance 1e-6)
 
     `reach` is for poisson and formulas: predictions at the examples stay within ±reach in all steps; those that do not
     are an error. The derivative of a formula is then computed within `tolerance` (1e-8; 1e-3 in float32), by heads that

@@ -185,7 +185,7 @@ def _compiled(psi: Expression, tolerance: float, text: str, dtype: str) -> Compi
                 psi, psi.domain, tolerance, construction=construction, dtype=dtype, budget=MOST_TOKENS, progress=False
             )
         except ToleranceNotMet as error:
-            reason = str(error)
+            reason = reason or str(error)  # of solved values: cells take more tokens than anybody has
             continue
         if len(net.network.attention) == 1:
             return net

@@ -4,8 +4,9 @@ The folder that this file is in is what `save_pretrained` writes, `config.json` 
 files, so `NetworkModel.from_pretrained(folder)` or `load()` gives the model back; no code is fetched and none has to be
 trusted. Once this file is imported, `AutoModel.from_pretrained(folder)` knows the model, too.
 
-`model(points).logits` are the values, `model(Q, K).logits` those of a network of two inputs. With `labels`, `.loss` is the mean squared error, as trainers expect. What is
-proved is in `model.config.certificate`: it holds for the weights as they were compiled, in the dtype it names.
+`model(points).logits` are the values, `model(Q, K).logits` those of a network of two inputs. With `labels`, `.loss` is
+the mean squared error, as trainers expect. What is proved is in `model.config.certificate`: it holds for the weights as
+they were compiled, in the dtype it names.
 """
 
 from __future__ import annotations
