@@ -25,6 +25,7 @@ from attnfun.runtime.backends import dense
 from attnfun.runtime.backends import numpy as numpy_backend
 from attnfun.runtime.backends import onnx as onnx_backend
 from attnfun.runtime.backends.jax import to_jax
+from attnfun.runtime.backends.standalone import torch_model
 from attnfun.runtime.backends.torch import to_torch
 from attnfun.runtime.kernels import Evaluator
 from cases import CASES, TYPICAL
@@ -128,6 +129,7 @@ RANDOM = {
     "cross": Network((random_attention(attends_data=False),), 4),
     "residual": Network((random_attention(out=3, residual=True), random_attention(out=3, seed=5)), 4),
     "no memory": Network((random_attention(memory=0),), 4),
+    "one token": Network((random_attention(),), 1),
     "mixing tokens": Network(
         (Affine(np.ones((2, 3, 2)), np.ones((5, 2)), np.random.default_rng(0).normal(size=(2, 5, 4))), Softmax(2)), 4
     ),
@@ -143,6 +145,27 @@ def test_random_layers(name, backend):
     network = RANDOM[name]
     X = np.random.default_rng(2).normal(size=(6, *network.shape_in))
     assert np.allclose(backend(network, X), reference(network, X), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_a_torch_module_without_gradients_leaves_out_padding_unless_it_is_watched(name, monkeypatch):
+    network = RANDOM[name]
+    module = to_torch(network, network.shape_in, network.shape_out)
+    points = torch.tensor(np.random.default_rng(2).normal(size=(70, *network.shape_in)))
+    stock, seen = module(points), []
+    assert stock.requires_grad
+    with torch.no_grad():
+        quick = module(points)
+        monkeypatch.setattr(torch_model, "BLOCK", 64 * 40)
+        assert torch.allclose(module(points), quick, rtol=0, atol=1e-12)  # a few tokens at a time
+        for layer in module.layers:
+            if isinstance(layer, torch_model.MemoryAttention):
+                layer.attention.register_forward_hook(lambda *_: seen.append(1))
+        watched = module(points)
+    assert len(seen) == len(network.attention)
+    assert torch.allclose(watched, stock, rtol=0, atol=1e-12)
+    assert torch.allclose(quick, stock, rtol=0, atol=1e-12)
+    assert module(points[:0]).shape == (0, *network.shape_out)
 
 
 def test_one_point_or_many_makes_no_difference(case, compiled):
@@ -169,6 +192,7 @@ def test_the_torch_module_is_stock_and_trainable(compiled, case):
 
 
 STANDARD = {"MatMul", "Mul", "Add", "ReduceSum", "Softmax", "Concat", "Split", "Reshape", "Transpose"}
+STANDARD |= {"ReduceMax", "Sub", "Exp", "Div"}
 OPERATOR = {"Attention", "MatMul", "Add", "Softmax", "Concat", "Reshape", "Transpose", "Shape", "Expand"}
 
 

@@ -10,13 +10,16 @@ import numpy as np
 import pytest
 import torch
 from scipy import special
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.decomposition import TruncatedSVD
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as processes
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.neural_network import MLPRegressor
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, QuantileTransformer, StandardScaler
 from sklearn.svm import SVC, SVR, NuSVR, OneClassSVM
 from torch import nn
 
@@ -24,7 +27,7 @@ import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.domains.box import as_box
 from attnfun.errors import InputError
-from attnfun.targets.readers import read_network
+from attnfun.targets.readers import read_graph, read_network
 from attnfun.targets.readers.graph import Builder
 
 
@@ -271,3 +274,151 @@ def test_a_public_attention_network_evaluates_as_onnx_runtime_does():
     target: Any = read_network(file, af.Box(np.zeros((28, 28)), np.ones((28, 28))))
     wanted = [session.run(None, {port.name: image.reshape(port.shape)})[0].ravel() for image in images]
     assert target.values(images.reshape(5, -1).astype(float)) == pytest.approx(np.array(wanted), abs=1e-5)
+
+
+def read_values(model: Any, size: int, points: np.ndarray) -> np.ndarray:
+    """The graph that was read, and the model itself, at points; the graph's values."""
+    reading = read_graph(model, as_box([(-1.0, 1.0)] * size))
+    assert reading is not None
+    found = reading.graph.values(points.reshape(-1, *reading.graph.input_shape)).reshape(len(points), -1)
+    assert np.allclose(found, reading.run(points), rtol=0, atol=1e-12)
+    return found
+
+
+class Extremes(nn.Module):
+    """The larger and the smaller half."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(B, 6) -> (B, 6)."""
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat([torch.maximum(first, second), torch.minimum(first, second)], dim=-1)
+
+
+def image(*layers: nn.Module) -> nn.Module:
+    """Layers on images of two channels."""
+    return nn.Sequential(nn.Linear(3, 32), nn.Unflatten(-1, (2, 4, 4)), *layers, nn.Flatten())
+
+
+COMPOSITES = {
+    **{
+        layer.__name__: lambda layer=layer: layer()
+        for layer in (nn.SELU, nn.CELU, nn.Hardsigmoid, nn.Hardswish, nn.Mish, nn.LogSigmoid, nn.Softsign, nn.GLU)
+    },
+    "CELU, alpha": lambda: nn.CELU(0.3),
+    "PReLU": nn.PReLU,
+    "PReLU by channel": lambda: nn.PReLU(6, 0.5),
+    "maximum, minimum": Extremes,
+}
+POOLS = {
+    "MaxPool2d": lambda: nn.MaxPool2d(2),
+    "overlapping": lambda: nn.MaxPool2d(3, stride=1),
+    "AvgPool2d": lambda: nn.AvgPool2d((2, 3)),
+    "global": lambda: nn.AdaptiveAvgPool2d(1),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITES | POOLS)
+def test_layers_that_are_made_of_others_are_read(name):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(3, 6), COMPOSITES[name]()) if name in COMPOSITES else image(POOLS[name]())
+    points = np.random.default_rng(4).uniform(-1, 1, (20, 3))
+    read_values(module.double(), 3, points)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # PyTorch warns of itself
+def test_exported_programs_are_read():
+    torch.manual_seed(0)
+    rows, batch = torch.ones(2, 3), ({0: torch.export.Dim("batch")},)
+    points = np.random.default_rng(4).uniform(-1, 1, (20, 3))
+    activations = (nn.SELU(), nn.Mish(), nn.GLU(), nn.PReLU(), nn.LayerNorm(6), Extremes(), nn.Softmax(-1), nn.ReLU6())
+    for activation in activations:
+        module = nn.Sequential(nn.Linear(3, 6), activation).eval()
+        read_values(torch.export.export(module, (rows,), dynamic_shapes=batch), 3, points)
+
+
+def test_windows_that_reach_beyond_the_image_are_refused():
+    with pytest.raises(InputError, match=r"max_pool2d.*padding, dilation, ceil_mode"):
+        read_graph(image(nn.MaxPool2d(2, padding=1)), as_box([(-1.0, 1.0)] * 3))
+    with pytest.raises(InputError, match=r"windows of \(5, 5\) in \(2, 4, 4\)"):
+        read_graph(image(nn.AvgPool2d(5)), as_box([(-1.0, 1.0)] * 3))
+
+
+def test_names_of_operations_are_those_that_users_know():
+    with pytest.raises(InputError, match="lstm") as refused:
+        read_graph(nn.Sequential(nn.Linear(3, 4), nn.LSTM(4, 2)), as_box([(-1.0, 1.0)] * 3))
+    assert "__" not in str(refused.value)
+
+
+ONNX_NODES = {
+    "Selu": {},
+    "Celu": {"alpha": 0.5},
+    "HardSigmoid": {"alpha": 0.3},
+    "HardSwish": {},
+    "Mish": {},
+    "Softsign": {},
+    "GlobalMaxPool": {},
+    "GlobalAveragePool": {},
+    "MaxPool": {"kernel_shape": [2], "strides": [2]},
+    "AveragePool": {"kernel_shape": [3]},
+}
+
+
+@pytest.mark.parametrize("kind", [*ONNX_NODES, "Max", "Min", "Sum", "PRelu"])
+def test_onnx_nodes_that_are_made_of_others_are_read(kind, tmp_path):
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    second = {"PRelu": [np.float32([0.5, 0.0, 2.0, -1.0])]}.get(kind, [])
+    names = ["t", *(["t2", "c"] if kind in ("Max", "Min", "Sum") else []), *(["c"] if second else [])]
+    constants: dict[str, Any] = {
+        "s": np.array([0, 1, 4]),
+        "flat": np.array([0, -1]),
+        "c": np.float32([0.1, 0.2, -0.3, 0.0]),
+        "k": np.float32(-2),
+    }
+    constants.update(zip("c", second, strict=False))
+    nodes = [
+        onnx.helper.make_node("Reshape", ["x", "s"], ["t"]),
+        onnx.helper.make_node("Mul", ["t", "k"], ["t2"]),
+        onnx.helper.make_node(kind, names, ["z"], **ONNX_NODES.get(kind, {})),
+        onnx.helper.make_node("Reshape", ["z", "flat"], ["y"]),
+    ]
+    port = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        nodes,
+        "made",
+        [port("x", onnx.TensorProto.FLOAT, ["B", 4])],
+        [port("y", onnx.TensorProto.FLOAT, ["B", None])],
+        [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, tmp_path / "f.onnx")
+    points = np.random.default_rng(4).uniform(-1, 1, (9, 4)).astype(np.float32)
+    reading = read_graph(tmp_path / "f.onnx", as_box([(-1.0, 1.0)] * 4))
+    assert reading is not None
+    session = runtime.InferenceSession(tmp_path / "f.onnx", providers=["CPUExecutionProvider"])
+    assert np.allclose(reading.graph.values(points.astype(float)), session.run(None, {"x": points})[0], atol=1e-5)
+
+
+def test_transformers_of_columns_and_of_the_target_are_read():
+    rng = np.random.default_rng(5)
+    rows = rng.uniform(-1, 1, (40, 3))
+    y = rows @ [1.0, -2.0, 0.5] + rows[:, 0] ** 2
+    columns = ColumnTransformer(
+        [("s", make_pipeline(SimpleImputer(), StandardScaler()), slice(1, 3)), ("p", PolynomialFeatures(2), [0])],
+        remainder="passthrough",
+    )
+    kept = ColumnTransformer(
+        [("m", MinMaxScaler(), [False, True, False]), ("none", "drop", [0])], remainder="passthrough"
+    )
+    union = FeatureUnion([("a", StandardScaler()), ("b", "passthrough")], transformer_weights={"a": 2.0})
+    for model in (
+        make_pipeline(columns, Ridge()),
+        make_pipeline(kept, Ridge()),
+        make_pipeline(union, TruncatedSVD(2), Ridge()),
+        *(
+            TransformedTargetRegressor(Ridge(), transformer=scaler)
+            for scaler in (StandardScaler(), MinMaxScaler(), None)
+        ),
+    ):
+        read_values(model.fit(rows, y), 3, rng.uniform(-1, 1, (9, 3)))
+    with pytest.raises(InputError, match="QuantileTransformer"):
+        read_graph(make_pipeline(QuantileTransformer(n_quantiles=5), Ridge()).fit(rows, y), as_box([(-1.0, 1.0)] * 3))

@@ -1,15 +1,16 @@
 """Rectifier networks as attention: one head a unit, one attention layer a hidden layer ([B], two-layer theorem and
 corollaries, made exact to any tolerance) [T 5.1].
 
-**Construction.** The sequence is one token `(h, 1)`, h the values of the previous layer. For a unit `clip(z, a, b)`,
-`z = w·h + β`, a head sees three keys: the token itself and two memory tokens, with
+**Construction.** Affine layers are multiplied into what follows them. The sequence is one token `(h, 1)`, h the values
+of the previous layer. For a unit `clip(z, a, b)`, `z = w·h + β`, a head sees three keys: the token itself and two
+memory tokens, with
 
     scores  { 0, -R (z - a), R (z - b) },     values  { z, a, b }.
 
 An end that is infinite is a muted memory token (score -200). The query is `(R z, 1)`, so scores are as
 affine in h as the values. A layer of rectifiers has heads of one feature: scores R z of the token, whose key is 1, and
 0 of one memory token of zeros. The output map carries the heads into the features of the next layer's token, and after
-the last hidden layer into the outputs. Layers that clip nothing have heads that hear only the token:
+the last hidden layer into the outputs. Units that clip nothing have heads that hear only the token:
 `LeakyReLU(z) = α z + (1 - α) max(0, z)` and residual additions need them.
 
 **Bound.** Each head is a fan with one token on each side (`proofs/fans.py`), so it is within `0.27847/R` of its
@@ -62,9 +63,10 @@ class ReluConstruction(Construction[PiecewiseLinear, float]):
         """Affine map, one attention layer for each hidden layer, and for sequences an affine map back to tokens."""
         stages = _hidden(target.stages)
         length, size = target.domain.tokens[0], target.domain.size
-        extra = _extra(stages[0])
-        to_token = np.eye(size, size + 1 + extra)
-        one = np.eye(size + 1 + extra)[size]
+        to_token, one = stages[0].weight, stages[0].bias
+        if len(stages) > 1:
+            extra = _extra(stages[0])
+            to_token, one = np.eye(size, size + 1 + extra), np.eye(size + 1 + extra)[size]
         layers: list[Any] = [Affine.tokenwise(to_token, one) if length == 1 else Affine.flatten(length, to_token, one)]
         for k, stage in enumerate(stages[:-1]):
             last = k == len(stages) - 2
@@ -109,11 +111,22 @@ def _pushed(target: PiecewiseLinear, added: Sequence[npt.NDArray[np.floating[Any
 
 
 def _hidden(stages: Sequence[Stage]) -> list[Stage]:
-    """The stages with an affine one at the end, and at least one before it."""
-    if stages[-1].is_affine and len(stages) > 1:
-        return [*stages]
-    width = len(stages[-1].bias)
-    return [*stages, Stage.affine(np.eye(width), np.zeros(width))]
+    """The stages that clip, one attention layer each, and an affine one behind them.
+
+    An affine stage is multiplied into the next one: it needs no layer. The products are rounded, as all weights of a
+    network are; what is proved is proved of the weights that come out.
+    """
+    merged = list[Stage]()
+    for stage in stages:
+        if merged and merged[-1].is_affine:
+            before = merged.pop()
+            bias = before.bias @ stage.weight + stage.bias
+            stage = Stage(before.weight @ stage.weight, bias, stage.low, stage.high)
+        merged.append(stage)
+    if not merged[-1].is_affine:
+        width = len(merged[-1].bias)
+        merged.append(Stage.affine(np.eye(width), np.zeros(width)))
+    return merged
 
 
 def _ends(stage: Stage) -> list[str]:

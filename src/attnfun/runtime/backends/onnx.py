@@ -69,11 +69,9 @@ def _(layer: Affine, graph: OnnxGraph, tokens: str, length: int) -> str:
 @translate.register
 def _(layer: Attention, graph: OnnxGraph, tokens: str, length: int) -> str:
     rows = graph.reshape(tokens, -1, layer.width_in)  # (B*n, d)
-    queries = graph.linear(rows, "query", layer.query, layer.query_bias[:, None])  # (H, B*n, k)
-    average = ATTENTION[graph.attention](layer, graph, rows, queries, length)  # (H, B*n, v)
+    average = ATTENTION[graph.attention](layer, graph, rows, length)  # (B*n, H*v)
     flat = layer.output.reshape(-1, layer.width_out)  # (H*v, o)
-    by_token = graph.reshape(graph.node("Transpose", average, perm=[1, 0, 2]), -1, len(flat))  # (B*n, H*v)
-    out = graph.linear(by_token, "output", flat, layer.output_bias)  # (B*n, o)
+    out = graph.linear(average, "output", flat, layer.output_bias)  # (B*n, o)
     out = graph.reshape(out, -1, length, layer.width_out)  # (B, n, o)
     return graph.node("Add", tokens, out) if layer.residual else out
 

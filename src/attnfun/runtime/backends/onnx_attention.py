@@ -1,11 +1,12 @@
 """Attention as ONNX nodes, written two ways.
 
-Both get the queries of the whole batch in one matrix a head, (H, B*n, k), and give the averages of values in the same
-form, (H, B*n, v).
+Both take the tokens of the whole batch as rows, (B*n, d), and give the averages of all heads side by side, (B*n, H*v).
 
-*Decomposed* into matrix products, sums and softmax of operators that runtimes have known for years: the scores against
-the memory are one matrix product a head; those against the data tokens are computed apart and then joined, so that the
-memory is never copied over the batch. The full matrix of weights is made, (H, B*n, n + M); feed large batches in parts.
+*Decomposed* into matrix products, sums and exponentials of operators that runtimes have known for years. Tokens are
+columns there: one matrix product makes queries (and keys and values of data tokens) of all heads, (H, k, B*n), scores
+against the memory are one product a head, and softmax runs along rows. Sums of weighted values are divided by sums of
+weights. The full matrix of weights is made, (H, n + M, B*n); feed large batches in parts. The memory is never copied
+over the batch.
 
 As the standard *operator* `Attention` (version 23), which runtimes can stream: cross-attention is one call on all
 queries. In self-attention the keys of the memory are repeated for each point.
@@ -19,7 +20,6 @@ model projects the memory itself, in its own arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,18 +28,85 @@ from ...network.layers import selects
 from .onnx_graph import Array, OnnxGraph
 
 
-def decomposed(layer: Attention, graph: OnnxGraph, rows: str, queries: str, length: int) -> str:
-    """Averages (H, B*n, v) of the values of tokens `rows` (B*n, d) and memory for queries (H, B*n, k)."""
-    sources: list[Data | MemoryTokens] = [Data.of(layer, graph, rows, length)] if layer.attends_data else []
-    sources += [MemoryTokens.of(layer, graph)] if len(layer.memory) else []
-    scores = graph.join([source.scores(graph, queries) for source in sources])  # (H, B*n, T)
-    weights = graph.split(graph.node("Softmax", scores, axis=-1), *(source.count for source in sources))
-    averages = [source.average(graph, part) for source, part in zip(sources, weights, strict=True)]  # (H, B*n, v) each
-    return averages[0] if len(averages) == 1 else graph.node("Add", *averages)
+def decomposed(layer: Attention, graph: OnnxGraph, rows: str, length: int) -> str:
+    """Averages (B*n, H*v) of the values of tokens `rows` (B*n, d) and memory."""
+    columns = graph.node("Transpose", rows, perm=[1, 0])  # (d, B*n)
+    query = ("query", layer.query, layer.query_bias[:, None])
+    queries, *own = _by_columns(graph, columns, query, *(_projections(layer) if layer.attends_data else ()))
+    scores, averages = list[str](), list[Callable[[str], str]]()
+    if own:
+        scores.append(_own_scores(layer, graph, queries, own[0], length))  # (H, n, B*n)
+        averages.append(lambda weights: _own_average(layer, graph, weights, own[1], length))
+    if len(layer.memory):
+        keys, values = _memory(layer, graph)  # (H, M, k), (H, M, v)
+        scores.append(graph.node("MatMul", keys, queries))  # (H, M, B*n)
+        turned = graph.node("Transpose", values, perm=[0, 2, 1])  # (H, v, M)
+        averages.append(lambda weights: graph.node("MatMul", turned, weights))
+    joined = scores[0] if len(scores) == 1 else graph.node("Concat", *scores, axis=1)  # (H, T, B*n)
+    largest = graph.node("ReduceMax", joined, axes=[1])  # (H, 1, B*n)
+    weights = graph.node("Exp", graph.node("Sub", joined, largest))  # (H, T, B*n)
+    sizes = [length] * bool(own) + [len(layer.memory)] * bool(len(layer.memory))
+    parts = graph.split(weights, *sizes, axis=1)
+    sums = [average(part) for average, part in zip(averages, parts, strict=True)]  # (H, v, B*n) each
+    total = sums[0] if len(sums) == 1 else graph.node("Add", *sums)
+    average = graph.node("Div", total, _sum_over(graph, weights, 1, keep=True))  # (H, v, B*n)
+    flat = graph.reshape(average, layer.heads * layer.value.shape[2], -1)  # (H*v, B*n)
+    return graph.node("Transpose", flat, perm=[1, 0])  # (B*n, H*v)
 
 
-def operator(layer: Attention, graph: OnnxGraph, rows: str, queries: str, length: int) -> str:
+def _by_columns(graph: OnnxGraph, columns: str, *maps: tuple[str, Array, Array]) -> list[str]:
+    """Tokens (d, R) by each of some maps (H, d, k) with biases (H, 1, k), in one product: (H, k, R) each."""
+    stacked = [weight.transpose(0, 2, 1).reshape(-1, weight.shape[1]) for _, weight, _ in maps]  # (H*k, d) each
+    name, biases = " ".join(name for name, _, _ in maps), np.concatenate([bias.ravel() for _, _, bias in maps])
+    product = graph.node("MatMul", graph.weight(name, np.concatenate(stacked)), columns)  # (ΣH*k, R)
+    made = graph.node("Add", product, graph.weight(f"{name}_bias", biases[:, None]))
+    parts = graph.split(made, *(len(weight) for weight in stacked), axis=0)
+    shapes = [(len(weight), weight.shape[2]) for _, weight, _ in maps]
+    return [graph.reshape(part, *shape, -1) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _own_scores(layer: Attention, graph: OnnxGraph, queries: str, keys: str, length: int) -> str:
+    """Scores of queries (H, k, B*n) against the keys of their own sequences, in the same form: (H, n, B*n).
+
+    They are products summed over features, not a matrix product with transposed keys: that would be fused into an
+    operator that ONNX Runtime 1.19, for one, lacks in float64. The products are n² k numbers a point and head.
+    """
+    heads, size = layer.heads, layer.query.shape[2]
+    if length == 1:
+        products = graph.node("Mul", queries, keys)  # (H, k, B)
+        return products if size == 1 else _sum_over(graph, products, 1, keep=True)  # (H, 1, B)
+    keyed = graph.reshape(keys, heads, size, -1, length, 1)  # (H, k, B, n, 1)
+    products = graph.node("Mul", keyed, graph.reshape(queries, heads, size, -1, 1, length))  # (H, k, B, n, n)
+    scores = _sum_over(graph, products, 1, keep=False)  # (H, B, keys, queries)
+    return graph.reshape(graph.node("Transpose", scores, perm=[0, 2, 1, 3]), heads, length, -1)
+
+
+def _own_average(layer: Attention, graph: OnnxGraph, weights: str, values: str, length: int) -> str:
+    """Sums of values (H, v, B*n) of their own sequences with weights (H, n, B*n): (H, v, B*n)."""
+    if length == 1:  # a token that sees itself: products of numbers, not of matrices
+        return graph.node("Mul", weights, values)
+    by_point = [
+        graph.node("Transpose", graph.reshape(tensor, layer.heads, features, -1, length), perm=[0, 2, 1, 3])
+        for tensor, features in ((values, layer.value.shape[2]), (weights, length))
+    ]  # (H, B, v, n), (H, B, keys, queries)
+    sums = graph.node("Transpose", graph.node("MatMul", *by_point), perm=[0, 2, 1, 3])  # (H, v, B, n)
+    return graph.reshape(sums, layer.heads, layer.value.shape[2], -1)
+
+
+def _sum_over(graph: OnnxGraph, tensor: str, axis: int, *, keep: bool) -> str:
+    return graph.node("ReduceSum", tensor, graph.integers(f"axis {axis}", axis), keepdims=int(keep))
+
+
+def operator(layer: Attention, graph: OnnxGraph, rows: str, length: int) -> str:
     """The same by the standard operator; its factor on scores is 1."""
+    queries = graph.linear(rows, "query", layer.query, layer.query_bias[:, None])  # (H, B*n, k)
+    average = _by_operator(layer, graph, rows, queries, length)  # (H, B*n, v)
+    by_token = graph.node("Transpose", average, perm=[1, 0, 2])  # (B*n, H, v)
+    return graph.reshape(by_token, -1, layer.heads * layer.value.shape[2])
+
+
+def _by_operator(layer: Attention, graph: OnnxGraph, rows: str, queries: str, length: int) -> str:
+    """Averages (H, B*n, v) for queries (H, B*n, k)."""
     heads, size, width = layer.heads, layer.key.shape[2], layer.value.shape[2]
     count = len(layer.memory)
     memory = _memory(layer, graph) if count else []
@@ -62,7 +129,7 @@ def operator(layer: Attention, graph: OnnxGraph, rows: str, queries: str, length
     return graph.reshape(graph.node("Transpose", average, perm=[1, 0, 2, 3]), heads, -1, width)
 
 
-ATTENTION: dict[str, Callable[[Attention, OnnxGraph, str, str, int], str]] = {
+ATTENTION: dict[str, Callable[[Attention, OnnxGraph, str, int], str]] = {
     "decomposed": decomposed,
     "operator": operator,
 }
@@ -100,69 +167,6 @@ ATTENTION_TO_KEYS: dict[str, Callable[[Attention, OnnxGraph, str, str, int], str
 def _unit(layer: Attention) -> Array:
     """One for the last feature of a key, (k,)."""
     return np.eye(layer.key.shape[2])[-1]
-
-
-@dataclass(frozen=True)
-class MemoryTokens:
-    """The memory tokens as keys and values, the same for every point."""
-
-    keys: str  # (H, k, M)
-    values: str  # (H, M, v)
-    count: int
-
-    @classmethod
-    def of(cls, layer: Attention, graph: OnnxGraph) -> MemoryTokens:
-        """Projections of the memory."""
-        keys, values = _memory(layer, graph)
-        return cls(graph.node("Transpose", keys, perm=[0, 2, 1]), values, len(layer.memory))
-
-    def scores(self, graph: OnnxGraph, queries: str) -> str:
-        """Scores of queries (H, B*n, k), (H, B*n, M)."""
-        return graph.node("MatMul", queries, self.keys)
-
-    def average(self, graph: OnnxGraph, weights: str) -> str:
-        """The memory's share in the weighted average, (H, B*n, M) -> (H, B*n, v)."""
-        return graph.node("MatMul", weights, self.values)
-
-
-@dataclass(frozen=True)
-class Data:
-    """The data tokens as keys and values, those of each point for itself.
-
-    Scores are products summed over features, not a matrix product with transposed keys: that would be fused into an
-    operator that ONNX Runtime 1.19, for one, lacks in float64. The products are n² k numbers a point and head.
-    """
-
-    layer: Attention
-    keys: str  # (H, B*n, k)
-    values: str  # (H, B*n, v)
-    count: int
-
-    @classmethod
-    def of(cls, layer: Attention, graph: OnnxGraph, rows: str, length: int) -> Data:
-        """Projections of the data tokens (B*n, d)."""
-        keys, values = _data(layer, graph, rows)
-        return cls(layer, keys, values, length)
-
-    def scores(self, graph: OnnxGraph, queries: str) -> str:
-        """Scores of queries (H, B*n, k), (H, B*n, n)."""
-        if self.count == 1 and self.layer.query.shape[2] == 1:
-            return graph.node("Mul", queries, self.keys)
-        heads, length, size = self.layer.heads, self.count, self.layer.query.shape[2]
-        querying = graph.reshape(queries, heads, -1, length, 1, size)  # (H, B, n, 1, k)
-        keys = graph.reshape(self.keys, heads, -1, 1, length, size)  # (H, B, 1, n, k)
-        products = graph.node("Mul", querying, keys)  # (H, B, n, n, k)
-        scores = graph.node("ReduceSum", products, graph.integers("last axis", -1), keepdims=0)  # (H, B, n, n)
-        return graph.reshape(scores, heads, -1, length)
-
-    def average(self, graph: OnnxGraph, weights: str) -> str:
-        """The data tokens' share in the weighted average, (H, B*n, n) -> (H, B*n, v)."""
-        if self.count == 1:  # a token that sees itself: products of numbers, not of matrices
-            return graph.node("Mul", weights, self.values)
-        heads, length, size = self.layer.heads, self.count, self.layer.value.shape[2]
-        by_point = graph.reshape(weights, heads, -1, length, length)  # (H, B, n, n)
-        values = graph.reshape(self.values, heads, -1, length, size)  # (H, B, n, v)
-        return graph.reshape(graph.node("MatMul", by_point, values), heads, -1, size)
 
 
 def _memory(layer: Attention, graph: OnnxGraph) -> list[str]:

@@ -70,11 +70,11 @@ class OnnxGraph:
         """The tensor in another shape, -1 for one axis that follows from the others."""
         return self.node("Reshape", tensor, self.integers(f"shape {shape}", *shape))
 
-    def split(self, tensor: str, *sizes: int) -> list[str]:
-        """Parts of the tensor along its last axis."""
+    def split(self, tensor: str, *sizes: int, axis: int) -> list[str]:
+        """Parts of the tensor along an axis."""
         if len(sizes) == 1:
             return [tensor]
-        return self._add("Split", (tensor, self.integers(f"sizes {sizes}", *sizes)), len(sizes), {"axis": -1})
+        return self._add("Split", (tensor, self.integers(f"sizes {sizes}", *sizes)), len(sizes), {"axis": axis})
 
     def join(self, tensors: list[str]) -> str:
         """The tensors side by side along their last axis; the inverse of `split`."""

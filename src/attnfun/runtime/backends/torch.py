@@ -147,7 +147,8 @@ def _(layer: Attention, length: int) -> StockModule:
     else:
         weights |= {f"attention.{name}_proj_weight": w for name, w in zip("qkv", (query, key, value), strict=True)}
     sizes = {"embed": embed, "heads": heads, "memory": layer.memory.shape, "width_out": layer.width_out}
-    flags = {"attends_data": layer.attends_data, "residual": layer.residual}
+    used = (layer.heads, layer.key.shape[2], layer.value.shape[2])  # of the heads, which are padded to stock ones
+    flags = {"attends_data": layer.attends_data, "residual": layer.residual, "used": used}
     return StockModule({"kind": "attention", **sizes, **flags}, weights)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ...arguments import on_one_line
 from ...domains.box import Box
 from ...errors import FileFormatError, InputError, MissingExtra
+from . import composites
 from .graph import Floats, Shape
 from .writer import Argument, Reading, Value, Writer, shapes_of_one, unsupported
 
@@ -395,6 +396,60 @@ def _attention(write: Writer, arguments: list[Any], settings: Settings) -> Value
     return write.reshape(mixed, (*write.shape(mixed)[:2], -1))
 
 
+def _composite(
+    kind: str, function: Callable[..., Value], **names: tuple[str, float]
+) -> Callable[[Writer, list[Any], Settings], Value]:
+    """A function made of others; parameters with their names and defaults in ONNX, where they are float32."""
+
+    def note(write: Writer, arguments: list[Any], settings: Settings) -> Value:
+        data = {own: float(settings.get(theirs, np.float32(default))) for own, (theirs, default) in names.items()}
+        return function(write, _value(kind, arguments), **data)
+
+    return note
+
+
+def _hard_sigmoid(write: Writer, arguments: list[Any], settings: Settings) -> Value:
+    slope, middle = (np.array(float(settings.get(name, np.float32(d)))) for name, d in (("alpha", 0.2), ("beta", 0.5)))
+    line = write.add(write.multiply(_value("HardSigmoid", arguments), slope), middle)
+    return write.apply("clip", line, low=0.0, high=1.0)
+
+
+def _prelu(write: Writer, arguments: list[Any], settings: Settings) -> Value:
+    return composites.prelu(write, _value("PRelu", arguments), np.asarray(arguments[1], dtype=np.float64))
+
+
+def _folded(function: Callable[[Writer, Argument, Argument], Value]) -> Callable[[Writer, list[Any], Settings], Value]:
+    """An operation on two values for as many as there are."""
+
+    def note(write: Writer, arguments: list[Any], settings: Settings) -> Value:
+        result, *others = arguments
+        for other in others:
+            result = function(write, result, other)
+        return write.value(result)
+
+    return note
+
+
+def _pool(kind: str, name: str) -> Callable[[Writer, list[Any], Settings], Value]:
+    def note(write: Writer, arguments: list[Any], settings: Settings) -> Value:
+        source, kernel = _value(kind, arguments), tuple(settings["kernel_shape"])
+        strange = any(settings.get("pads", ())) or settings.get("ceil_mode", 0) or settings["outputs"] > 1
+        dilated = any(size != 1 for size in settings.get("dilations", ()))
+        if strange or dilated or settings.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID"):
+            raise unsupported(f"{kind} with padding, dilations or ceil_mode ({write.name})", [f"{kind} without them"])
+        return composites.pool(write, name, source, kernel, tuple(settings.get("strides", (1,) * len(kernel))))
+
+    return note
+
+
+def _global(kind: str, name: str) -> Callable[[Writer, list[Any], Settings], Value]:
+    def note(write: Writer, arguments: list[Any], settings: Settings) -> Value:
+        source = _value(kind, arguments)
+        return write.reduce(name, source, range(2, len(write.shape(source))), keep=True)
+
+    return note
+
+
 OPERATIONS: dict[str, Callable[[Writer, list[Any], Settings], Any]] = {
     "Add": _binary("add"),
     "Sub": _binary("subtract"),
@@ -412,6 +467,22 @@ OPERATIONS: dict[str, Callable[[Writer, list[Any], Settings], Any]] = {
     "Gelu": lambda write, arguments, settings: write.apply(
         "gelu_tanh" if settings.get("approximate") == b"tanh" else "gelu", _value("Gelu", arguments)
     ),
+    "Selu": _composite(
+        "Selu", composites.selu, alpha=("alpha", composites.SELU_ALPHA), scale=("gamma", composites.SELU_SCALE)
+    ),
+    "Celu": _composite("Celu", composites.celu, alpha=("alpha", 1.0)),
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _composite("HardSwish", composites.hard_swish),
+    "Mish": _composite("Mish", composites.mish),
+    "Softsign": _composite("Softsign", composites.softsign),
+    "PRelu": _prelu,
+    "Max": _folded(composites.maximum),
+    "Min": _folded(composites.minimum),
+    "Sum": _folded(lambda write, a, b: write.add(a, b)),
+    "MaxPool": _pool("MaxPool", "max"),
+    "AveragePool": _pool("AveragePool", "mean"),
+    "GlobalMaxPool": _global("GlobalMaxPool", "max"),
+    "GlobalAveragePool": _global("GlobalAveragePool", "mean"),
     "Clip": _clip,
     "Pow": _power,
     "Softmax": _softmax,

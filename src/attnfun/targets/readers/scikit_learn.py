@@ -25,12 +25,8 @@ def read_sklearn(model: Any, domain: Box) -> Reading:
     """The graph of an estimator; of classifiers, the values before the last activation, their logits."""
     write = Writer(domain.shape or (1,), (1, domain.size))
     name = on_one_line(type(model).__name__)
-    value = write.input
-    *transformers, final = _steps(model)
-    for step in transformers:
-        value = _apply(TRANSFORMERS, step, write, value)
-    value = _apply(ESTIMATORS, final, write, value)
-    last = _activation(final)
+    value = _whole(write, write.input, model)
+    last = _activation(_steps(model)[-1])
     single = last == "identity" and _is_single(model, domain)
     graph = write.graph(write.reshape(value, (1,)) if single else value)
 
@@ -47,13 +43,22 @@ def _steps(model: Any) -> list[Any]:
     return [part for _, step in model.steps for part in _steps(step) if not isinstance(part, str) and part is not None]
 
 
+def _whole(write: Writer, value: Value, model: Any) -> Value:
+    """A pipeline, or the one estimator there is."""
+    *transformers, final = _steps(model)
+    for step in transformers:
+        value = _apply(TRANSFORMERS, step, write, value)
+    return _apply(ESTIMATORS, final, write, value)
+
+
 def _apply(table: dict[str, Callable[[Writer, Value, Any], Value]], step: Any, write: Writer, value: Value) -> Value:
     """One estimator, by its class or one that it was made from."""
     names = [kind.__name__ for kind in type(step).__mro__ if kind.__module__.split(".")[0] == "sklearn"]
     for name in names:
         if name in table:
             write.name = on_one_line(type(step).__name__)
-            if not any(attribute.endswith("_") and not attribute.startswith("_") for attribute in vars(step)):
+            learned = [attribute for attribute in vars(step) if attribute.endswith("_") and attribute[0] != "_"]
+            if not learned and not hasattr(step, "transformer_list"):  # whose parts have what they learned
                 raise InputError("the scikit-learn estimator must have been fitted", got=repr(step))
             features = getattr(step, "n_features_in_", write.shape(value)[1])
             if features != write.shape(value)[1]:
@@ -165,13 +170,86 @@ def _polynomial(write: Writer, value: Value, step: Any) -> Value:
     return write.concat(columns, 1)
 
 
+def _columns(write: Writer, value: Value, step: Any) -> Value:
+    """Transformers of some columns each, side by side."""
+    parts = list[Value]()
+    for _, transformer, columns in step.transformers_:
+        entries = _numbers(columns, step)
+        if not entries or (isinstance(transformer, str) and transformer == "drop"):
+            continue
+        part = write.gather(value, 1, np.array(entries))
+        for each in [] if isinstance(transformer, str) else _steps(transformer):
+            part = _apply(TRANSFORMERS, each, write, part)
+        parts.append(part)
+    return write.concat(parts, 1)
+
+
+def _numbers(columns: Any, step: Any) -> list[int]:
+    """Columns as numbers, whether they are named, counted, marked or a slice."""
+    if isinstance(columns, slice):
+        return list(range(step.n_features_in_)[columns])
+    chosen = np.atleast_1d(np.asarray(columns))
+    if chosen.dtype == bool:
+        return [int(number) for number in np.flatnonzero(chosen)]
+    if chosen.dtype.kind in "OU":
+        names = [str(name) for name in step.feature_names_in_]
+        return [names.index(str(name)) for name in chosen]
+    return [int(number) % step.n_features_in_ for number in chosen]
+
+
+def _union(write: Writer, value: Value, step: Any) -> Value:
+    """Several transformers of all columns, side by side, each times its weight."""
+    parts = list[Value]()
+    for name, transformer in step.transformer_list:
+        if isinstance(transformer, str) and transformer == "drop":
+            continue
+        part = value
+        for each in [] if isinstance(transformer, str) else _steps(transformer):
+            part = _apply(TRANSFORMERS, each, write, part)
+        weight = (step.transformer_weights or {}).get(name, 1.0)
+        parts.append(part if weight == 1.0 else write.multiply(part, np.array(float(weight))))
+    return write.concat(parts, 1)
+
+
+def _function_transformer(write: Writer, value: Value, step: Any) -> Value:
+    if step.func is not None:
+        raise unsupported(f"FunctionTransformer of {getattr(step.func, '__name__', 'a function')}", [*TRANSFORMERS])
+    return value
+
+
+def _imputer(write: Writer, value: Value, step: Any) -> Value:
+    """Points of a domain miss no numbers."""
+    if step.add_indicator or np.isnan(np.asarray(step.statistics_, dtype=np.float64)).any():
+        raise unsupported(f"{write.name} that adds or drops columns", [*TRANSFORMERS])
+    return value
+
+
+def _transformed_target(write: Writer, value: Value, model: Any) -> Value:
+    """A regressor of scaled values, scaled back."""
+    value, back = _whole(write, value, model.regressor_), model.transformer_
+    kind = type(back).__name__
+    if kind == "StandardScaler":
+        value = write.multiply(value, back.scale_) if back.with_std else value
+        return write.add(value, back.mean_) if back.with_mean else value
+    if kind == "MinMaxScaler" and not back.clip:
+        return write.divide(write.subtract(value, back.min_), back.scale_)
+    if kind == "FunctionTransformer" and back.inverse_func is None:
+        return value
+    raise unsupported(f"{kind} of the target of {write.name}", ["StandardScaler", "MinMaxScaler"])
+
+
 TRANSFORMERS: dict[str, Callable[[Writer, Value, Any], Value]] = {
     "StandardScaler": _standard,
     "MinMaxScaler": _min_max,
     "MaxAbsScaler": lambda write, value, step: write.divide(value, step.scale_),
     "RobustScaler": _robust,
     "PCA": _principal,
+    "TruncatedSVD": lambda write, value, step: write.linear(value, step.components_.T),
     "PolynomialFeatures": _polynomial,
+    "ColumnTransformer": _columns,
+    "FeatureUnion": _union,
+    "FunctionTransformer": _function_transformer,
+    "SimpleImputer": _imputer,
 }
 """Steps of a pipeline before the last one, by their classes."""
 ESTIMATORS: dict[str, Callable[[Writer, Value, Any], Value]] = {
@@ -183,5 +261,6 @@ ESTIMATORS: dict[str, Callable[[Writer, Value, Any], Value]] = {
     "KernelRidge": kernel_ridge,
     "BaseLibSVM": support_vectors,
     "GaussianProcessRegressor": gaussian_process,
+    "TransformedTargetRegressor": _transformed_target,
 }
 """Last steps, by their classes."""

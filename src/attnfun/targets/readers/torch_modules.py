@@ -17,6 +17,7 @@ import numpy as np
 from ...arguments import on_one_line
 from ...domains.box import Box
 from ...errors import InputError
+from . import composites
 from .graph import Floats
 from .writer import Argument, Reading, Value, Writer, shapes_of_one, unsupported
 
@@ -31,9 +32,10 @@ def read_torch(model: Any, domain: Box) -> Reading:
     """The graph of a module or an exported program on points of a domain."""
     import torch
 
-    module = model if isinstance(model, torch.nn.Module) else model.module(check_guards=False)
+    written = isinstance(model, torch.nn.Module)
+    module = model if written else model.module(check_guards=False)
     name = on_one_line(type(model).__name__)
-    for hook in _hooks(module):
+    for hook in _hooks(module) if written else ():
         raise InputError(
             "a PyTorch module must run without forward hooks, parametrizations or methods of its own making, which "
             "cannot be read",
@@ -42,7 +44,11 @@ def read_torch(model: Any, domain: Box) -> Reading:
         )
     try:
         own = deepcopy(module).cpu().double()
-        own = own.eval() if isinstance(model, torch.nn.Module) else own
+        if written:
+            own = own.eval()
+        else:  # the hooks of a program are those of PyTorch, which look at the size of a batch
+            own._forward_hooks.clear()
+            own._forward_pre_hooks.clear()
     except Exception as reason:
         raise InputError("the PyTorch module must allow a copy", got=f"{type(reason).__name__}: {reason}") from reason
     failures = list[Exception]()
@@ -72,7 +78,7 @@ def read_torch(model: Any, domain: Box) -> Reading:
                 f"{name} must run on batches of points", got=f"{type(reason).__name__}: {reason} for {points.shape}"
             ) from reason
 
-    lines = [evaluation_mode(name)] if isinstance(model, torch.nn.Module) and _trains(module) else []
+    lines = [evaluation_mode(name)] if written and _trains(module) else []
     lines += [folded(name)] if recorder.folded else []
     lines += [smooth(name)] if any(node.operation == "softplus" for node in graph.nodes) else []
     return Reading(graph, name, run, np.dtype(np.float64), tuple(lines))
@@ -692,6 +698,49 @@ def _convolution(
     return write.convolution(input, weight, bias, strides, pads * 2, dilations, groups)
 
 
+def _celu(write: Writer, input: Value, alpha: float = 1.0) -> Value:
+    return composites.celu(write, input, float(alpha))
+
+
+def _prelu(write: Writer, input: Value, weight: Any) -> Value:
+    shape = (-1, *(1,) * (len(write.shape(input)) - 2)) if np.size(weight) > 1 else ()
+    return composites.prelu(write, input, np.reshape(_array(weight), shape))
+
+
+def _glu(write: Writer, input: Value, dim: int = -1) -> Value:
+    return composites.glu(write, input, dim)
+
+
+def _pool(kind: str, rank: int) -> Callable[..., Value]:
+    """Windows that do not reach beyond the values; a stride that is not given is that of windows side by side."""
+
+    def note(
+        write: Writer, input: Value, kernel_size: Any, stride: Any = None, padding: Any = 0, *others: Any, **more: Any
+    ) -> Value:
+        strange = {"dilation": 1, "ceil_mode": False, "count_include_pad": True, "divisor_override": None}
+        names = ("dilation", "ceil_mode") if kind == "max" else ("ceil_mode", "count_include_pad", "divisor_override")
+        given = dict(zip(names, others, strict=False)) | more
+        if np.any(padding) or any(np.any(given[name] != usual) for name, usual in strange.items() if name in given):
+            raise TypeError("padding, dilation, ceil_mode or another divisor")
+        sizes = [
+            tuple(part) if isinstance(part, list | tuple) else (part,) for part in (kernel_size, stride or kernel_size)
+        ]
+        return composites.pool(write, kind, input, *((part * rank)[:rank] for part in sizes))
+
+    return note
+
+
+def _whole(rank: int) -> Callable[..., Value]:
+    """The mean of a whole image."""
+
+    def note(write: Writer, input: Value, output_size: Any) -> Value:
+        if set(np.ravel(output_size)) != {1}:
+            raise TypeError(f"an output of size {output_size}")
+        return write.reduce("mean", input, range(-rank, 0), keep=True)
+
+    return note
+
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("add", "__add__", "__radd__"), _binary("add")),
     **dict.fromkeys(("sub", "subtract", "__sub__"), _binary("subtract")),
@@ -720,6 +769,20 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "elu": _elu,
     "softplus": _softplus,
     "gelu": _gelu,
+    "selu": composites.selu,
+    "celu": _celu,
+    "hardsigmoid": composites.hard_sigmoid,
+    "hardswish": composites.hard_swish,
+    "mish": composites.mish,
+    **dict.fromkeys(("log_sigmoid", "logsigmoid"), composites.log_sigmoid),
+    "softsign": composites.softsign,
+    **dict.fromkeys(("prelu", "_prelu_kernel"), _prelu),
+    "glu": _glu,
+    "maximum": lambda write, input, other: composites.maximum(write, _array(input), _array(other)),
+    "minimum": lambda write, input, other: composites.minimum(write, _array(input), _array(other)),
+    **{f"max_pool{rank}d": _pool("max", rank) for rank in (1, 2)},
+    **{f"avg_pool{rank}d": _pool("mean", rank) for rank in (1, 2)},
+    **{f"adaptive_avg_pool{rank}d": _whole(rank) for rank in (1, 2)},
     **dict.fromkeys(("softmax", "_softmax"), _softmax),
     "sum": _mean("sum"),
     "mean": _mean("mean"),

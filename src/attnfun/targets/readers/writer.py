@@ -50,8 +50,9 @@ class Reading:
 
 
 def unsupported(what: str, known: Sequence[str]) -> InputError:
-    """An operation that cannot be read, with those that can."""
-    return InputError(f"every operation of a network must be one of {', '.join(sorted(known))}", got=on_one_line(what))
+    """An operation that cannot be read, with those that can, by the names that users know."""
+    names = sorted(name for name in known if not name.startswith("_"))
+    return InputError(f"every operation of a network must be one of {', '.join(names)}", got=on_one_line(what))
 
 
 def are_powers_of_two(numbers: Floats) -> bool:

@@ -6,7 +6,8 @@ points. A module of two inputs takes points of both, `module(Q, K)`. Points must
 proved about it is in `module.description["certificate"]`; it does not check that points lie in the domain.
 
 Stock attention divides scores by √(head size). Head sizes are powers of four, so that the factor is a power of two,
-which the query weights absorb exactly. Padded features and heads are zeros and add nothing to any sum.
+which the query weights absorb exactly. Padded features and heads are zeros and add nothing to any sum. Where no
+gradients are asked for and nothing is hooked to the stock module, they are left out: the same sums of the same weights.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from torch import Tensor, nn
 
 FEW = 8
 """Keys up to which plain products of matrices are faster, which PyTorch takes where weights are requested."""
+BLOCK, LEAST = 2**18, 64
+"""Scores that are held at once, and tokens that they must be of; larger memories are left to stock attention."""
+WIDE = (torch.float32, torch.float64)
+"""Formats in which sums are as fine as what is stored, so that it does not matter what is stored on the way."""
 
 
 class AttentionNetwork(nn.Module):
@@ -64,6 +69,7 @@ class MemoryAttention(nn.Module):
         attends_data: bool,
         residual: bool,
         dtype: torch.dtype,
+        used: tuple[int, int, int] | None = None,
     ) -> None:
         super().__init__()
         features = memory[1]
@@ -72,10 +78,15 @@ class MemoryAttention(nn.Module):
         )
         self.memory = nn.Parameter(torch.zeros(memory, dtype=dtype))  # (M, e)
         self.width_out, self.attends_data, self.residual = width_out, attends_data, residual
+        self.used = used  # heads, and features of their keys and values, that are not padding
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, n, d) -> (B, n, o)."""
         batch, length, width = tokens.shape
+        if self._may_leave_out_padding(length):
+            columns = tokens.reshape(batch * length, width).T.split(self._block(), dim=1)  # (d, R) each
+            out = torch.cat([self._without_padding(block) for block in columns], dim=1).T.reshape(batch, length, -1)
+            return tokens + out if self.residual else out
         queries = nn.functional.pad(tokens, (0, self.attention.embed_dim - width))  # (B, n, E)
         if self.attends_data:
             keys = torch.cat([tokens, self.memory.expand(batch, -1, -1)], dim=1)  # (B, n + M, e)
@@ -85,6 +96,60 @@ class MemoryAttention(nn.Module):
         out = self.attention(queries, keys, keys, need_weights=plainly, average_attn_weights=False)[0]
         out = out.reshape(batch, length, self.attention.embed_dim)[..., : self.width_out]  # (B, n, o)
         return tokens + out if self.residual else out
+
+    def _block(self) -> int:
+        """Tokens whose scores are held at once."""
+        return BLOCK // ((self.used or (1,))[0] * (len(self.memory) + 1))
+
+    def _may_leave_out_padding(self, length: int) -> bool:
+        """Is nobody there who could tell?"""
+        stock = self.attention
+        return (
+            self.used is not None
+            and not torch.is_grad_enabled()
+            and not torch.compiler.is_compiling()
+            and type(stock) is nn.MultiheadAttention
+            and not (stock._forward_hooks or stock._forward_pre_hooks)
+            and not (stock.training and stock.dropout)
+            and (length == 1 or not self.attends_data)
+            and len(self.memory) > 0
+            and self._block() >= LEAST
+            and self.memory.dtype in WIDE
+        )
+
+    def _without_padding(self, columns: Tensor) -> Tensor:
+        """Attention with the stock weights, tokens as columns: (d, R) -> (o, R). Softmax along rows is much faster."""
+        stock, (heads, size, width) = self.attention, self.used or (0, 0, 0)
+        every, root = (stock.num_heads, stock.head_dim, -1), float(stock.head_dim) ** 0.5  # a power of two
+        if stock.in_proj_weight is None:
+            stacked = [stock.q_proj_weight, stock.k_proj_weight, stock.v_proj_weight]
+        else:
+            stacked = list(stock.in_proj_weight.chunk(3))
+        query, key, value = (
+            (weight.view(every)[:heads, :features], bias.view(every)[:heads, :features])
+            for weight, bias, features in zip(stacked, stock.in_proj_bias.chunk(3), (size, size, width), strict=True)
+        )  # (H, k, E), (H, k, 1) and so on
+
+        def project(tokens: Tensor, *parts: tuple[Tensor, Tensor]) -> list[Tensor]:
+            """Tokens (d, R) by each of some maps (H, k, d) and (H, k, 1): (H, k, R) each."""
+            weights = [weight[..., : len(tokens)].reshape(-1, len(tokens)) for weight, _ in parts]
+            biases = torch.cat([bias.reshape(-1, 1) for _, bias in parts])
+            made = torch.addmm(biases, torch.cat(weights), tokens).split([len(weight) for weight in weights])
+            return [part.view(heads, -1, tokens.shape[1]) for part in made]
+
+        query = (query[0] / root, query[1] / root)
+        keys, values = project(self.memory.T, key, value)  # (H, k, M), (H, v, M)
+        if self.attends_data:  # each token is a sequence of its own
+            queries, own_keys, own_values = project(columns, query, key, value)
+            own = (queries * own_keys).sum(dim=1, keepdim=True)  # (H, 1, R)
+            weights = torch.cat([own, keys.mT @ queries], dim=1).softmax(dim=1)  # (H, 1 + M, R)
+            average = torch.baddbmm(weights[:, :1] * own_values, values, weights[:, 1:])  # (H, v, R)
+        else:
+            (queries,) = project(columns, query)
+            average = values @ (keys.mT @ queries).softmax(dim=1)  # (H, v, R)
+        output = stock.out_proj.weight.view(-1, *every[:2])[: self.width_out, :heads, :width]  # (o, H, v)
+        bias, flat = stock.out_proj.bias[: self.width_out, None], average.reshape(heads * width, -1)
+        return torch.addmm(bias, output.reshape(self.width_out, -1), flat)
 
 
 class CrossAttention(nn.Module):
