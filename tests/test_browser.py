@@ -168,6 +168,13 @@ PLACES = """selector => Array.from(document.querySelectorAll(selector)).map(elem
   return [box.left, box.top, box.right, box.bottom];
 }).filter(box => box[2] > box[0] && box[3] > box[1])"""
 
+BROKEN = """() => Array.from(document.querySelectorAll("td")).filter(cell => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return /^[-+\\d.,e]+$/.test(cell.textContent) && range.getClientRects().length > 1;
+}).map(cell => cell.textContent)"""
+"""Numbers in tables that take more than one line."""
+
 
 def test_text_of_a_report_can_be_read_in_light_dark_and_on_a_phone(visit, tmp_path):
     page = visit(report_of(hostile(), tmp_path))
@@ -181,12 +188,14 @@ def test_text_of_a_report_can_be_read_in_light_dark_and_on_a_phone(visit, tmp_pa
         assert len(inks) > 20
         assert min(contrast(ink, paper) for ink in inks) >= 4.5
     assert len(papers) == 2
-    for width in (1100, PHONE["width"]):
+    for width in (1100, PHONE["width"], 320):
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_timeout(300)
         boxes = page.evaluate(PLACES, "header, section, footer")
         assert all(above[3] <= below[1] + 1 for above, below in pairwise(boxes))
         assert max(box[2] for box in boxes) <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(BROKEN) == []
 
 
 def test_a_plane_of_a_report_has_equal_axes_and_labels_that_do_not_touch(visit, tmp_path):

@@ -136,7 +136,7 @@ const chart = (() => {
       trace.x.forEach((at, k) => {
         if (at === null || trace.y[k] === null) return;
         const own = scale && Array.isArray(trace.marker.color), fill = own ? rgb(colour(scale.name, scale.share(trace.marker.color[k]))) : trace.marker.color;
-        add(svg, "circle", { cx: x(at), cy: y(trace.y[k]), r: trace.marker.size / 2, fill });
+        add(svg, "circle", { cx: x(at), cy: y(trace.y[k]), r: trace.marker.size / 2, fill, class: "dot" });
       });
     } else {
       let pen = "M";

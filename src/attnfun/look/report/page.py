@@ -97,7 +97,9 @@ def _table(caption: str, head: Iterable[str], rows: Iterable[Iterable[object]]) 
     top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     body = ""
     for first, *rest in rows:
-        cells = "".join(f"<td>{escape(_shown(cell))}</td>" for cell in rest)
+        cells = "".join(
+            f"<td{' class=number' * isinstance(cell, int | float)}>{escape(_shown(cell))}</td>" for cell in rest
+        )
         body += f'<tr><th scope="row">{escape(_shown(first))}</th>{cells}</tr>'
     return (
         f'<div class="wide"><table><caption>{escape(caption)}</caption>'

@@ -418,7 +418,7 @@ def _prelu(write: Writer, arguments: list[Any], settings: Settings) -> Value:
     return composites.prelu(write, _value("PRelu", arguments), np.asarray(arguments[1], dtype=np.float64))
 
 
-def _folded(function: Callable[[Writer, Argument, Argument], Value]) -> Callable[[Writer, list[Any], Settings], Value]:
+def _of_many(function: Callable[[Writer, Argument, Argument], Value]) -> Callable[[Writer, list[Any], Settings], Value]:
     """An operation on two values for as many as there are."""
 
     def note(write: Writer, arguments: list[Any], settings: Settings) -> Value:
@@ -476,9 +476,9 @@ OPERATIONS: dict[str, Callable[[Writer, list[Any], Settings], Any]] = {
     "Mish": _composite("Mish", composites.mish),
     "Softsign": _composite("Softsign", composites.softsign),
     "PRelu": _prelu,
-    "Max": _folded(composites.maximum),
-    "Min": _folded(composites.minimum),
-    "Sum": _folded(lambda write, a, b: write.add(a, b)),
+    "Max": _of_many(composites.maximum),
+    "Min": _of_many(composites.minimum),
+    "Sum": _of_many(lambda write, a, b: write.add(a, b)),
     "MaxPool": _pool("MaxPool", "max"),
     "AveragePool": _pool("AveragePool", "mean"),
     "GlobalMaxPool": _global("GlobalMaxPool", "max"),

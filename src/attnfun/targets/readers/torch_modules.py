@@ -704,7 +704,7 @@ def _celu(write: Writer, input: Value, alpha: float = 1.0) -> Value:
 
 def _prelu(write: Writer, input: Value, weight: Any) -> Value:
     shape = (-1, *(1,) * (len(write.shape(input)) - 2)) if np.size(weight) > 1 else ()
-    return composites.prelu(write, input, np.reshape(_array(weight), shape))
+    return composites.prelu(write, input, np.reshape(np.asarray(weight, dtype=np.float64), shape))
 
 
 def _glu(write: Writer, input: Value, dim: int = -1) -> Value:
