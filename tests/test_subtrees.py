@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,8 +28,7 @@ def claim():
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """Subtrees of small proofs, too."""
-    for name, count in (("MANY", 16), ("GROUP", 4), ("BUDGET", 40)):
-        monkeypatch.setattr(prover, name, count)
+    monkeypatch.setattr(prover, "TUNING", replace(prover.TUNING, many=16, group=4, budget=40))
 
 
 GOAL = 0.42
@@ -78,7 +78,7 @@ def test_few_boxes_wait(claim):
     """Subtree by subtree: what waits does not grow with the number of boxes."""
     steps = []
     *_, boxes, _ = found(claim, progress=steps.append)
-    assert boxes > 10 * prover.MANY
+    assert boxes > 10 * prover.TUNING.many
     assert max(step.waiting for step in steps) < boxes / 8
 
 

@@ -242,7 +242,7 @@ def test_unknown_disguises_are_refused(circuit):
         af.zoo.disguise(circuit, ["rotate", "hat"])
     assert af.zoo.disguise(circuit, []) is circuit
     single = af.zoo.specimen(af.compile("sin(x)", {"x": (-1, 1)}, 0.01, dtype="float32"))
-    with pytest.raises(af.errors.InputError, match="measured in float64; got float32"):
+    with pytest.raises(af.errors.InputError, match="in float64 to be disguised; got float32"):
         af.zoo.disguise(single, ["rotate"])
 
 
