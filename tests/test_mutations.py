@@ -456,6 +456,22 @@ def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):
     assert status_of(module) is af.types.Status.PROVED
 
 
+def test_norms_of_small_errors_do_not_underflow(monkeypatch):
+    """The square of 1e-164 is zero."""
+    small = {"options": {"tokens": 4}, "norm": 2, "construction": "grid", "proof": False}
+    net = af.compile("1e-164*sin(3*x)", (-1, 1), **small)
+    claim, points = net.certificate.claim, np.linspace(-1, 1, 999)
+    true = 1e-164 * np.sqrt(2 * np.mean((1e164 * net(points) - np.sin(3 * points)) ** 2))
+    assert true <= bound_error(claim.target, claim.network, None, norm=2.0, most=8).bound
+
+    def plain(values, low, high, p):
+        volume = (high - low).prod(axis=1).reshape(-1, *[1] * (values.ndim - 1))
+        return (values**p * volume) ** (1 / p)
+
+    monkeypatch.setattr(rules.boxes, "norms_on_boxes", plain)
+    assert true > bound_error(claim.target, claim.network, None, norm=2.0, most=8).bound
+
+
 def test_the_identity_of_functions_in_a_cache(monkeypatch, tmp_path):
     def first(points, shift=0.0):
         return np.array([abs(x - shift) for x in points.ravel()])
