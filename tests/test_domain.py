@@ -91,3 +91,10 @@ def test_one_variable_takes_batches_without_a_last_axis():
     assert np.ndim(net(0.3)) == 0
     plain = af.compile(np.sin, (0, 1), 0.2)
     assert plain(np.full((2, 3), 0.5)).shape == (2, 3)
+
+
+def test_what_is_wrong_with_an_end_or_a_size_is_said_in_sentences():
+    with pytest.raises(af.errors.InputError, match=r"must be a number; got '2\*pie'\. Every variable"):
+        af.compile("sin(x)", {"x": (0, "2*pie")}, 0.1)
+    with pytest.raises(af.errors.InputError, match=r"options=.*must say how many.*got no tokens"):
+        af.compile("sin(x)", (0, 1), construction="grid")

@@ -71,7 +71,7 @@ class PlanRequest:
         if not least <= tokens <= self.budget:
             raise InputError(
                 f'without eps, options={{"tokens": N}} must say how many, from {least} to the budget {self.budget}',
-                got=tokens,
+                got=tokens or "no tokens",
             )
         return int(tokens)
 

@@ -314,7 +314,8 @@ def as_end(value: object) -> float:
     try:
         program = parse(value, ())
     except InputError as reason:
-        raise InputError("an end of a domain must be a number", got=repr(value), remedy=f"{reason}") from None
+        remedy = str(reason)[:1].upper() + str(reason)[1:]
+        raise InputError("an end of a domain must be a number", got=repr(value), remedy=remedy) from None
     if program.is_vector or program.nodes[program.outputs[0]].kind in TRUTHS:
         raise InputError("an end of a domain must be one number", got=repr(value))
     end = float(program.values(np.empty((1, 0)))[0, 0])
