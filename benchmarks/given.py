@@ -130,6 +130,7 @@ def trained_on() -> Iterator[str]:
 def attacked(count: int) -> Iterator[str]:
     """Random transformers: ranges and comparisons, attacked in PyTorch in two formats."""
     beaten, unproved, widths, seconds = 0, 0, list[float](), 0.0
+    verdicts, judging = list[tuple[bool, float]](), 0.0
     for seed in range(count):
         network, centre, radius = drawn(seed)
         lo, hi = (np.float32(end).astype(np.float64) for end in (centre - radius, centre + radius))
@@ -141,6 +142,11 @@ def attacked(count: int) -> Iterator[str]:
             unproved += 1
             continue
         seconds += spent + more
+        for certificate in (shown.certificate, near):
+            verdict, spent = timed(certificate.verdict)
+            judging += spent
+            ratio = max(np.divide(verdict.judged, np.maximum(np.abs(verdict.stated), 1e-300)))
+            verdicts.append((verdict.agreed, ratio))
         for dtype in (torch.float32, torch.float64):
             network.to(dtype), other.to(dtype)
             low, high = climbed(network, lo, hi, seed, dtype)
@@ -153,6 +159,13 @@ def attacked(count: int) -> Iterator[str]:
         f"one box each, ranges and a comparison with a perturbed copy, in float32. Points sampled, corners and climbed, run by PyTorch "  # noqa: E501
         f"in float32 and float64: **{beaten} bounds beaten**. {unproved} have no finite bound. Proved width over the width found: "  # noqa: E501
         f"median {np.median(widths):.2f}, nine tenths below {np.quantile(widths, 0.9):.1f}. {seconds:.0f} s altogether."
+    )
+    agreed, others = sum(each for each, _ in verdicts), [ratio for each, ratio in verdicts if not each]
+    larger = f", by {min(others) - 1:.2%} to {max(others) - 1:.0%}" if others else ""
+    yield ""
+    yield (
+        f"The judge, which shares no code with these bounds, agrees with **{agreed} of {len(verdicts)}**; of the others its own "  # noqa: E501
+        f"bounds are larger{larger}. {judging:.0f} s of judging."
     )
 
 

@@ -511,3 +511,11 @@ def test_enclosures_show_only_digits_that_are_known():
             text, radius = str(each).removesuffix(", proved").split(" ± ")
             assert float(text) - float(radius) <= low
             assert high <= float(text) + float(radius)
+
+
+@pytest.mark.parametrize("eps", [-1, 0, float("nan"), "small"])
+def test_tolerances_of_derivatives_and_antiderivatives_are_positive(eps):
+    net = af.compile("sin(3*x)", domain={"x": (-1, 1)}, eps=0.1)
+    for work in (net.diff, net.antiderivative):
+        with pytest.raises(af.errors.InputError, match="eps must be a finite number > 0"):
+            work(eps=eps)

@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -25,9 +26,12 @@ from attnfun.compiled import refuse_other_format
 from attnfun.compiler import BUDGET
 from attnfun.domains.box import read_box
 from attnfun.errors import AttnfunError, require
+from attnfun.given import NetworkCertificate
+from attnfun.given.claim import is_claim, judge_saved
 from attnfun.look.plots.style import picture_format
 from attnfun.network.storage import refuse_place
-from attnfun.resources.deadline import TIME_LIMIT
+from attnfun.proofs import Certificate
+from attnfun.resources.deadline import TIME_LIMIT, Deadline
 
 app = typer.Typer(
     add_completion=False,
@@ -133,7 +137,16 @@ def verify(
     time_limit: Annotated[float, typer.Option(help="Seconds allowed.")] = TIME_LIMIT,
     as_json: AsJson = False,
 ) -> None:
-    """Check the stored proof of a saved network against its weights, or search for one where none is stored."""
+    """Check the stored proof of a saved network against its weights, or search for one where none is stored.
+
+    What ranges, certify or compare wrote of given networks is checked by the judge.
+    """
+    if is_claim(file):
+        verdict = judge_saved(file, Deadline.of(time_limit))
+        _print(asdict(verdict) if as_json else str(verdict))
+        if not verdict.agreed:
+            raise typer.Exit(NOT_REACHED)
+        return
     net = af.load(file)
     proof = net.certificate.proof
     with notes.status("searching for a proof" if proof is None else "checking the stored proof"):
@@ -191,6 +204,18 @@ DtypeOption = Annotated[
     str | None, typer.Option(help="float64, float32, or exact for real arithmetic; the network's own if not given.")
 ]
 TimeOption = Annotated[float, typer.Option(help="Seconds allowed.")]
+ClaimOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Write networks and bounds to a file, for attnfun verify and the judge."),
+]
+
+
+def _save_claim(certificate: Certificate | NetworkCertificate, path: Path) -> None:
+    if not isinstance(certificate, NetworkCertificate):
+        raise af.errors.InputError(
+            "a network of ours must be saved with its proof by attnfun compile", got=str(path), remedy="Leave -o out."
+        )
+    certificate.save(path)
 
 
 @app.command("ranges")
@@ -199,11 +224,14 @@ def ranges_command(
     domain: DomainOption,
     dtype: DtypeOption = None,
     time_limit: TimeOption = TIME_LIMIT,
+    output: ClaimOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Enclose all outputs of a network over a box of inputs."""
     with notes.status(f"enclosing {network}"):
         found = af.ranges(network, read_box(" ".join(domain)), dtype=dtype, time_limit=time_limit)
+    if output is not None:
+        _save_claim(found.certificate, output)
     _print(found.as_dict() if as_json else str(found))
 
 
@@ -219,6 +247,7 @@ def certify_command(
     eps: Annotated[float | None, typer.Option(help="The error that must be shown not to be exceeded.")] = None,
     dtype: DtypeOption = None,
     time_limit: TimeOption = TIME_LIMIT,
+    output: ClaimOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove the largest error of a network against a formula, or a condition on its outputs."""
@@ -228,6 +257,8 @@ def certify_command(
             network, target, read_box(" ".join(domain)), requirement=conditions, eps=eps, dtype=dtype,
             time_limit=time_limit,
         )  # fmt: skip
+    if output is not None:
+        _save_claim(shown, output)
     _print(shown.as_dict() if as_json else str(shown))
 
 
@@ -239,6 +270,7 @@ def compare_command(
     eps: Annotated[float | None, typer.Option(help="The difference that must be shown not to be exceeded.")] = None,
     dtype: DtypeOption = None,
     time_limit: TimeOption = TIME_LIMIT,
+    output: ClaimOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove the largest difference between two networks."""
@@ -246,6 +278,8 @@ def compare_command(
         shown = af.compare(
             first, second, read_box(" ".join(domain)), eps=eps, dtype=dtype, time_limit=time_limit
         )  # fmt: skip
+    if output is not None:
+        _save_claim(shown, output)
     _print(shown.as_dict() if as_json else str(shown))
 
 

@@ -23,7 +23,8 @@ TOLERANCE = 1e-12
 class Calculus:
     """Integrals, extreme values, roots, derivatives and antiderivatives.
 
-    Enclosures of the target are worth as much as the target allows, those of the network as much as its certificate.
+    The domain is `net.domain`, which is bounded though a formula may have been given with infinite ends. Enclosures of
+    the target are worth as much as the target allows, those of the network as much as its certificate.
     Where the target can only be sampled the answers are estimates, and say so.
     """
 
@@ -99,7 +100,7 @@ class Calculus:
         >>> slope.name, slope.construction, slope.certificate.status.value
         ('cos(3*x)*3', 'derivative', 'proved')
         """
-        return combining().derivative(self, variable, eps, Deadline.of(time_limit))
+        return combining().derivative(self, variable, _wanted(eps), Deadline.of(time_limit))
 
     def antiderivative(self: Any, *, eps: float | None = None, time_limit: float | Deadline = TIME_LIMIT) -> Compiled:
         """The integral of the target from the lower end of its interval, compiled anew, in one variable.
@@ -111,12 +112,16 @@ class Calculus:
         >>> bool(abs(area(1.0) - 0.8414709848) < area.certificate.bound), area.name
         (True, 'integral of cos(x)')
         """
-        return combining().antiderivative(self, eps, Deadline.of(time_limit))
+        return combining().antiderivative(self, _wanted(eps), Deadline.of(time_limit))
 
 
 def _extremum(net: Any, kind: str, output: int | None, tolerance: float, time_limit: float | Deadline) -> Extremum:
     subject = Subject.of(net.certificate, output)
     return extremum(subject, kind, _tolerance(tolerance), Deadline.of(time_limit))
+
+
+def _wanted(eps: float | None) -> float | None:
+    return None if eps is None else real_number("eps", eps, above=0.0)
 
 
 def _tolerance(tolerance: float) -> float:

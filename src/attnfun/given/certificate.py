@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..domains.box import Box
+from ..errors import InputError
+from ..judge import GivenVerdict, Limits, given_claim, judge_given
 from ..targets import Status
+from .claim import ERROR, NetworkClaim
 from .forms import Floats
 
 
@@ -34,6 +38,26 @@ class NetworkCertificate:
     """How many boxes were bounded."""
     stopped: str = ""
     """What ended the search for a smaller bound, in words."""
+    claim: NetworkClaim | None = field(default=None, repr=False)
+    """The networks and what is claimed of them; None of an estimate, which claims nothing."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write networks and bounds to a file, which `python -m attnfun.judge` and `attnfun verify` check."""
+        self._claimed().save(path, self.status.value, self.assumptions)
+
+    def verdict(self, limits: Limits | None = None) -> GivenVerdict:
+        """What the judge says, which shares no code with the proof and bounds the same in ball arithmetic."""
+        description, arrays = self._claimed().packed(self.status.value, self.assumptions)
+        return judge_given(given_claim(description["given"], arrays), limits)
+
+    def _claimed(self) -> NetworkClaim:
+        if self.claim is None or (self.claim.kind == ERROR and self.claim.formula is None):
+            raise InputError(
+                "a certificate must be a proof about networks and formulas to be saved or judged",
+                got=self.headline,
+                remedy="Give the target as a formula.",
+            )
+        return self.claim
 
     @property
     def proved(self) -> bool:
@@ -81,6 +105,10 @@ class Ranges:
     found_lo: Floats
     found_hi: Floats
     certificate: NetworkCertificate
+
+    def verdict(self, limits: Limits | None = None) -> GivenVerdict:
+        """What the judge says of all ends."""
+        return self.certificate.verdict(limits)
 
     def as_dict(self) -> dict[str, Any]:
         """A JSON-ready description."""

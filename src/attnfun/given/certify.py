@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf, isnan
 from typing import Any
 
@@ -17,10 +17,12 @@ from ..network import Network
 from ..proofs import Certificate, Claim, Effort
 from ..proofs import certify as certified
 from ..proofs.claim import EDGE_ASSUMPTION
+from ..readers.graph import Graph
 from ..resources.deadline import TIME_LIMIT, Deadline
 from ..targets import Status, Target, as_target
-from ..targets.expression import LIBRARY_ASSUMPTION
+from ..targets.expression import LIBRARY_ASSUMPTION, Expression
 from .certificate import Closest, NetworkCertificate, Ranges
+from .claim import DIFFERENCE, ERROR, OUTPUTS, NetworkClaim, both_ways
 from .forms import Floats
 from .machine import Machine
 from .problems import Quantities, defined_everywhere, difference_of, error_of, outputs_of, surely
@@ -67,7 +69,8 @@ def ranges(
     _refuse_unbounded(outcome, domain)
     shape = given.graph.output_shape
     reached = _reached(problem, outcome, float(outcome.bounds.max()))
-    certificate = _issued("largest absolute output", given, machine, domain, outcome, reached)
+    claim = NetworkClaim(OUTPUTS, (given.graph,), domain, _named(machine), *both_ways(count), outcome.bounds)
+    certificate = _issued("largest absolute output", given, machine, domain, outcome, reached, claim)
     return Ranges(
         -outcome.bounds[count:].reshape(shape),
         outcome.bounds[:count].reshape(shape),
@@ -176,7 +179,19 @@ def _compared(
         first, name=f"{first.name} and {second.name}", assumptions=_once(first.assumptions, second.assumptions)
     )
     problem = difference_of(first.graph, second.graph, machine)
-    return _bounded("difference", problem, both, machine, box, eps, deadline, seed)
+    claimed = _Claimed(DIFFERENCE, (first.graph, second.graph))
+    return _bounded(claimed, problem, both, machine, box, eps, deadline, seed)
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    """What is bounded: the quantity, the graphs, the formula if there is one, and what is taken for granted beside."""
+
+    quantity: str
+    graphs: tuple[Graph, ...]
+    formula: str | None = None
+    assumptions: tuple[str, ...] = ()
+    status: Status = Status.PROVED
 
 
 def _once(*lists: tuple[str, ...]) -> tuple[str, ...]:
@@ -199,7 +214,9 @@ def _against(
     edges = () if defined_everywhere(target, box) else (EDGE_ASSUMPTION,)
     status = Status.weakest([target.status, *(Status.CONDITIONAL for _ in edges)])
     lines = (*target.assumptions, *edges)
-    return _bounded("error", problem, given, machine, box, eps, deadline, seed, lines, status)
+    text = target.text if isinstance(target, Expression) else None
+    claimed = _Claimed(ERROR, (given.graph,), text, lines, status)
+    return _bounded(claimed, problem, given, machine, box, eps, deadline, seed)
 
 
 def _estimated(
@@ -215,7 +232,7 @@ def _estimated(
 
 
 def _bounded(
-    quantity: str,
+    claimed: _Claimed,
     problem: Quantities,
     given: Given,
     machine: Machine,
@@ -223,8 +240,6 @@ def _bounded(
     eps: float | None,
     deadline: Deadline,
     seed: int,
-    claimed: tuple[str, ...] = (),
-    status: Status = Status.PROVED,
 ) -> NetworkCertificate:
     """The largest absolute value of the numbers of a problem; ProofFailed if it is not at most eps."""
 
@@ -235,11 +250,17 @@ def _bounded(
     refuted = None if eps is None else _refuting(problem, eps)
     outcome = search(problem, box.lo.ravel(), box.hi.ravel(), goal, deadline, refuted=refuted, seed=seed)
     bound = float(outcome.bounds.max())
-    reached = _reached(problem, outcome, bound)
+    value, point = _reached(problem, outcome, bound)
+    reached = max(value, 0.0), point  # sizes are bounded
     if eps is not None and not bound <= eps:
-        raise _failed(f"the {quantity} must be proved to be at most {eps:g}", outcome, reached, eps, box)
+        raise _failed(f"the {claimed.quantity} must be proved to be at most {eps:g}", outcome, reached, eps, box)
     _refuse_unbounded(outcome, box)
-    return _issued(f"largest {quantity}", given, machine, box, outcome, reached, claimed, status)
+    bounds = np.full(problem.quantities, bound)
+    ways = both_ways(problem.numbers)
+    claim = NetworkClaim(claimed.quantity, claimed.graphs, box, _named(machine), *ways, bounds, claimed.formula)
+    return _issued(
+        f"largest {claimed.quantity}", given, machine, box, outcome, reached, claim, claimed.assumptions, claimed.status
+    )
 
 
 def _refuting(problem: Quantities, limit: float) -> Callable[[Floats, Floats], bool]:
@@ -268,7 +289,8 @@ def _required(
     reached = _reached(problem, outcome, float(outcome.bounds.max()))
     if not outcome.bounds.max() <= 0:
         raise _failed("the requirement must be proved on the whole domain", outcome, reached, 0.0, box)
-    return _issued("largest excess over the requirement", given, machine, box, outcome, reached)
+    claim = NetworkClaim(OUTPUTS, (given.graph,), box, _named(machine), matrix, offset, np.zeros(len(offset)))
+    return _issued("largest excess over the requirement", given, machine, box, outcome, reached, claim)
 
 
 def _conditions(requirement: Mapping[Any, Any], count: int) -> tuple[Floats, Floats]:
@@ -362,6 +384,7 @@ def _issued(
     box: Box,
     outcome: SearchOutcome,
     reached: tuple[float, Floats],
+    claim: NetworkClaim,
     claimed: tuple[str, ...] = (),
     status: Status = Status.PROVED,
 ) -> NetworkCertificate:
@@ -377,4 +400,5 @@ def _issued(
         point=reached[1].reshape(box.shape),
         boxes=outcome.boxes,
         stopped=outcome.stopped,
+        claim=claim,
     )

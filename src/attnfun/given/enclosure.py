@@ -273,7 +273,8 @@ def _max(run: Run, x: EnclosedValue, axes: tuple[int, ...], keep: bool) -> Enclo
 def _normalise(run: Run, x: EnclosedValue, axes: tuple[int, ...], epsilon: float) -> EnclosedValue:
     """`z/sqrt(mean z² + epsilon)` with z = x - mean; the range of one element is exact in z and the others [T 12.7]."""
     count, places = prod(x.form.shape[axis] for axis in axes), tuple(axis + 1 for axis in axes)
-    centred = x.form - mean_of(x.form, axes, keep=True)
+    form = promoted(x.form, run.symbols)  # what is open in a number is open in the mean too
+    centred = form - mean_of(form, axes, keep=True)
     variance = variance_of(centred, axes, epsilon, run.symbols)
     root = applied(FUNCTIONS["inverse_root"](), variance, run.symbols)
     form = promoted(centred * root, run.symbols).within(*_normalised_ends(centred, places, count, epsilon))

@@ -141,6 +141,11 @@ class Claim:
 
 def read(path: str | os.PathLike[str]) -> Claim:
     """The claim in a file."""
+    return claim_of(*contents(path))
+
+
+def contents(path: str | os.PathLike[str]) -> tuple[Any, Tensors]:
+    """The description in a file, and its arrays."""
     try:
         if Path(path).stat().st_size > LARGEST_FILE:
             raise Unreadable(f"a file may have {LARGEST_FILE} bytes")
@@ -150,16 +155,16 @@ def read(path: str | os.PathLike[str]) -> Claim:
         description = json.loads(words)
     except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError) as reason:
         raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
-    if _get(description, "format", int) not in FILE_FORMATS:
+    if entry(description, "format", int) not in FILE_FORMATS:
         raise Unreadable(f"the file format must be one of {FILE_FORMATS}")
-    return claim_of(description, _with_zeros(description, tensors))
+    return description, _with_zeros(description, tensors)
 
 
 def _with_zeros(description: Any, tensors: Tensors) -> Tensors:
     """All arrays: those that are mostly zeros are in the file as places in the flat array, ascending, and numbers."""
     if "sparse" not in description:
         return tensors
-    shapes, total = _get(description, "sparse", dict), 0
+    shapes, total = entry(description, "sparse", dict), 0
     found = dict(tensors)
     for name in shapes:
         size = _sizes(shapes, name, MOST_DIMENSIONS)
@@ -178,7 +183,7 @@ def _with_zeros(description: Any, tensors: Tensors) -> Tensors:
     return found
 
 
-def _get(data: Any, name: str, *kinds: type) -> Any:
+def entry(data: Any, name: str, *kinds: type) -> Any:
     """A field of a description, of one of these types."""
     if not isinstance(data, dict) or name not in data or not isinstance(data[name], kinds):
         raise Unreadable(f"the description must have {name!r}, one of {', '.join(kind.__name__ for kind in kinds)}")
@@ -190,7 +195,7 @@ def _get(data: Any, name: str, *kinds: type) -> Any:
 def _number(data: Any, name: str, least: float = 0.0) -> float:
     """A finite number that is not too small."""
     try:
-        number = float(_get(data, name, int, float))
+        number = float(entry(data, name, int, float))
     except OverflowError:
         number = inf
     if not isfinite(number) or number < least:
@@ -200,7 +205,7 @@ def _number(data: Any, name: str, least: float = 0.0) -> float:
 
 def _few(data: Any, name: str) -> list[Any]:
     """A list that is not too long."""
-    found = _get(data, name, list)
+    found = entry(data, name, list)
     if len(found) > MOST_PARTS:
         raise NotCovered(f"more than {MOST_PARTS} {name}")
     return found
@@ -208,7 +213,7 @@ def _few(data: Any, name: str) -> list[Any]:
 
 def _sizes(data: Any, name: str, most: int) -> int:
     """The product of a list of sizes, which are positive whole numbers."""
-    found = _get(data, name, list)
+    found = entry(data, name, list)
     if len(found) > most or not all(type(each) is int and 0 < each < 2**31 for each in found):
         raise Unreadable(f"the field {name!r} must be a list of up to {most} sizes")
     return prod(found)
@@ -222,18 +227,18 @@ def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
     """The claim in a description and its arrays."""
     if depth > DEEPEST:
         raise Unreadable(f"parts may stand {DEEPEST} deep inside each other")
-    domain = _domain(_get(data, "domain", dict))
+    domain = _domain(entry(data, "domain", dict))
     outputs = _sizes(data, "output_shape", 2)
-    network = _network(_get(data, "network", dict), tensors, len(domain.low), outputs)
-    certificate, parts = _get(data, "certificate", dict), _few(data, "parts") if "parts" in data else []
+    network = _network(entry(data, "network", dict), tensors, len(domain.low), outputs)
+    certificate, parts = entry(data, "certificate", dict), _few(data, "parts") if "parts" in data else []
     norm = inf if certificate.get("norm") == "inf" else _number(certificate, "norm", 1.0)
     if norm < inf and domain.points is not None:
         raise Unreadable("on points the norm must be 'inf': they have no volume")
-    shares = _get(certificate, "parts", dict)
+    shares = entry(certificate, "parts", dict)
     bound, aside = _number(certificate, "bound"), _number(shares, "windows") if "windows" in shares else 0.0
-    if _get(certificate, "dtype", str) != network.dtype:
+    if entry(certificate, "dtype", str) != network.dtype:
         raise Unreadable("the certificate must be about the number format of its network")
-    lines = _get(certificate, "assumptions", list)
+    lines = entry(certificate, "assumptions", list)
     if not all(isinstance(line, str) for line in lines):
         raise Unreadable("the field 'assumptions' must be a list of texts")
     proof = _proof(data["proof"], tensors) if data.get("proof") is not None else None
@@ -242,10 +247,10 @@ def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
         network,
         domain,
         outputs,
-        _get(data, "target", dict),
+        entry(data, "target", dict),
         _below(tensors, "target."),
         nextafter(bound - aside, -inf) if aside else bound,
-        _get(certificate, "status", str),
+        entry(certificate, "status", str),
         norm,
         proof,
         inner,
@@ -253,15 +258,23 @@ def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
     )
 
 
+def box_of(data: Any) -> Domain:
+    """A domain that is a box."""
+    domain = _domain(data)
+    if data.get("kind") is not None:
+        raise NotCovered("networks of other makers on domains that are no boxes")
+    return domain
+
+
 def _domain(data: Any) -> Domain:
     kind = data.get("kind")
     if kind == "region":
-        if _get(data, "box", dict).get("kind") is not None:
+        if entry(data, "box", dict).get("kind") is not None:
             raise Unreadable("a region must be a part of a box")
         box = _domain(data["box"])
-        return Domain(box.low, box.high, box.names, _get(data, "predicate", str))
+        return Domain(box.low, box.high, box.names, entry(data, "predicate", str))
     if kind == "points":
-        points = _numbers(_get(data, "points", list), 3)
+        points = _numbers(entry(data, "points", list), 3)
         if not points.size:
             raise Unreadable("a cloud must have points")
         points, fill = points.reshape(len(points), -1), _number(data, "fill")
@@ -272,7 +285,7 @@ def _domain(data: Any) -> Domain:
         return _joined(_few(data, "inputs"))
     if kind is not None:
         raise Unreadable(f"a domain must be a box, a region or points, not {str(kind)[:40]!r}")
-    low, high = (_numbers(_get(data, name, list, float, int), 2).ravel() for name in ("lo", "hi"))
+    low, high = (_numbers(entry(data, name, list, float, int), 2).ravel() for name in ("lo", "hi"))
     if low.shape != high.shape or not low.size or not (low <= high).all():
         raise Unreadable("a box must have as many lower as upper ends, and none above its other end")
     return Domain(low, high, _names(data, len(low)))
@@ -327,17 +340,17 @@ def _names(data: Any, size: int) -> tuple[str, ...]:
 def _proof(data: Any, tensors: Tensors, place: str = "proof", depth: int = 0) -> Proof:
     if depth > DEEPEST:
         raise Unreadable(f"lemmas may stand {DEEPEST} deep inside each other")
-    names = _get(data, "data", list)
+    names = entry(data, "data", list)
     if not all(isinstance(name, str) and f"{place}.{name}" in tensors for name in names):
         raise Unreadable(f"the file must have the data of {place}")
     premises = _few(data, "premises")
     below = tuple(_proof(each, tensors, f"{place}.{k}", depth + 1) for k, each in enumerate(premises))
-    return Proof(_get(data, "rule", str), {name: tensors[f"{place}.{name}"] for name in names}, below)
+    return Proof(entry(data, "rule", str), {name: tensors[f"{place}.{name}"] for name in names}, below)
 
 
 def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
     """The network, if its layers fit together and each weight is a number of its format."""
-    dtype = _get(data, "dtype", str)
+    dtype = entry(data, "dtype", str)
     if dtype not in FORMATS:
         raise Unreadable(f"the number format must be one of {', '.join(FORMATS)}")
     layers = tuple(
@@ -372,11 +385,11 @@ def _weights(array: Array, dtype: str, name: str) -> Floats:
 
 
 def _layer(plain: Any, weights: dict[str, Floats]) -> Layer:
-    match _get(plain, "kind", str):
+    match entry(plain, "kind", str):
         case "affine":
             return Affine(_of(weights, "right", 3), _of(weights, "constant", 2), weights.get("left"))
         case "softmax":
-            return Softmax(_get(plain, "width", int))
+            return Softmax(entry(plain, "width", int))
         case "attention":
             dimensions = {
                 "query": 3,
@@ -404,7 +417,7 @@ def _layer(plain: Any, weights: dict[str, Floats]) -> Layer:
 
 def _flag(plain: Any, name: str) -> bool:
     """A truth value; false where an older file has none."""
-    return _get(plain, name, bool) if name in plain else False
+    return entry(plain, name, bool) if name in plain else False
 
 
 def _of(weights: dict[str, Floats], name: str, dimensions: int) -> Floats:
