@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import attnfun as af
+from attnfun.cli import app
 from attnfun.given.claim import DIFFERENCE, OUTPUTS, NetworkClaim, both_ways
 from attnfun.judge import NotCovered, Unreadable, given_claim, judge_file, judge_given
 from attnfun.judge.graphs import OPERATIONS
-from attnfun.readers.graph import OPERATIONS as ALL
-from attnfun.readers.graph import Builder, Graph
+from attnfun.targets.readers.graph import OPERATIONS as ALL
+from attnfun.targets.readers.graph import Builder, Graph
 
 DATA = {
     "leaky_relu": {"slope": 0.1}, "clip": {"low": -0.3, "high": 0.4}, "softplus": {"beta": 2.0}, "elu": {"alpha": 0.7},
@@ -150,3 +152,25 @@ def test_certificates_of_given_networks_are_saved_and_judged(tmp_path):
         traced.verdict()
     with pytest.raises(af.errors.FileFormatError):
         af.load(file)
+
+
+def test_claims_are_written_and_judged_on_the_command_line(tmp_path):
+    graph, box = network("tanh", 3), af.Box([0, 0], [1, 1])
+    good, lie = tmp_path / "good.safetensors", tmp_path / "lie.safetensors"
+    claimed((graph,), box, 9.0).save(good, "proved", ())
+    claimed((graph,), box, 1e-3).save(lie, "proved", ())
+    run = CliRunner()
+    agreed = run.invoke(app, ["verify", str(good)])
+    assert agreed.exit_code == 0
+    assert "agreed" in agreed.stdout
+    refused = run.invoke(app, ["verify", str(lie)])
+    assert refused.exit_code == 3
+    assert "not agreed" in refused.stdout
+
+
+def test_ranges_on_the_command_line_can_be_saved(tmp_path):
+    net, claim = tmp_path / "net.safetensors", tmp_path / "claim.safetensors"
+    af.compile("sin(3*x)", {"x": (-1, 1)}, eps=0.1).save(net)
+    made = CliRunner().invoke(app, ["ranges", str(net), "-d", "x=0:0.001", "-o", str(claim)])
+    assert made.exit_code == 0, made.output
+    assert judge_file(claim).covered

@@ -17,10 +17,10 @@ from ..network import Network
 from ..proofs import Certificate, Claim, Effort
 from ..proofs import certify as certified
 from ..proofs.claim import EDGE_ASSUMPTION
-from ..readers.graph import Graph
 from ..resources.deadline import TIME_LIMIT, Deadline
 from ..targets import Status, Target, as_target
 from ..targets.expression import LIBRARY_ASSUMPTION, Expression
+from ..targets.readers.graph import Graph
 from .certificate import Closest, NetworkCertificate, Ranges
 from .claim import DIFFERENCE, ERROR, OUTPUTS, NetworkClaim, both_ways
 from .forms import Floats

@@ -15,8 +15,8 @@ import numpy as np
 from ..domains.box import Box
 from ..judge import GivenVerdict, Limits, given_claim, judge_given
 from ..network import storage
-from ..readers.graph import Graph, Node
 from ..resources.deadline import Deadline
+from ..targets.readers.graph import Graph, Node
 from .forms import Floats
 
 OUTPUTS, DIFFERENCE, ERROR = "outputs", "difference", "error"

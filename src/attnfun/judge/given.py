@@ -110,7 +110,7 @@ def judge_given(claim: GivenClaim, limits: Limits | None = None) -> GivenVerdict
     nothing = (inf,) * len(stated)
     with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
-            found, boxes = _Judge(claim, limits or Limits()).search()
+            found, boxes = _GivenJudge(claim, limits or Limits()).search()
         except NotCovered as reason:
             return GivenVerdict(False, stated, nothing, 0, f"not covered yet: {reason}", covered=False)
         except Stopped as reason:
@@ -124,7 +124,7 @@ def judge_given(claim: GivenClaim, limits: Limits | None = None) -> GivenVerdict
     return GivenVerdict(False, stated, judged, boxes, reason)
 
 
-class _Judge:
+class _GivenJudge:
     """Bounds the quantities of one claim on boxes."""
 
     def __init__(self, claim: GivenClaim, limits: Limits) -> None:
