@@ -1,39 +1,48 @@
 """Proofs as data: how long finding and checking takes, how large proofs are, who notices a lie, what must be trusted.
 
-    python benchmarks/proofs.py
+    python benchmarks/proofs.py                  # all of it
+    python benchmarks/proofs.py --part trust     # one section; the others stay as they are
 
-Writes benchmarks/results/proofs.md. Seconds are of computing.
+Writes benchmarks/results/proofs.md. Seconds are of computing. Rows of the cases are written as they are found.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
 import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import attnfun as af
 from attnfun.arithmetic.formats import DTYPES
 from attnfun.errors import AttnfunError
+from attnfun.judge import Limits
 from attnfun.proofs import Proof, certify
 from attnfun.proofs.proof import LEAF, Growing
 from attnfun.proofs.provers import boxes as searching
 from attnfun.proofs.rules import RULES, Checker
 from attnfun.proofs.search import network_rows
-from cases import CASES
+from attnfun.resources.deadline import Deadline
+from cases import CASES, Case
+
+Floats = npt.NDArray[np.float64]
 
 RESULTS = Path(__file__).parent / "results" / "proofs.md"
 SOURCE = Path(af.__file__).parent
+COMPILING, LONGEST = 10.0, 60.0
+"""Seconds of computing to compile a case by one construction, and for the judge."""
 LEVELS = 20
 """Cuts above each leaf of the large proof: 2^20 leaves."""
 
@@ -45,52 +54,75 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.process_time() - began, result
 
 
-def cases() -> list[str]:
-    """Every case of the suite in every dtype: finding a proof again, and checking it."""
-    searches, search = Counter[str](), searching.search
+@dataclass
+class Cases:
+    """What the rows of the cases add up to."""
 
-    def counted(*arguments: Any, **keywords: Any) -> Any:
-        searches["made"] += 1
-        return search(*arguments, **keywords)
+    searches: Counter[str] = field(default_factory=Counter)
+    totals: Floats = field(default_factory=lambda: np.zeros(3))
+    verdicts: Counter[str] = field(default_factory=Counter)
+    rows: list[str] = field(default_factory=list)
 
-    head = "| case | dtype | rules | boxes | bytes | proving, s | checking, s | judging, s | the judge |"
-    lines = [head, "|---|---|---|---|---|---|---|---|---|"]
-    totals, verdicts = np.zeros(3), Counter[str]()
+    def add(self, case: Case, dtype: str) -> None:
+        """Compile a case by its first construction that serves, find its proof again, check it, judge it."""
+        certificate, said = None, ""
+        for construction in case.constructions:
+            deadline = Deadline.after(COMPILING, time.process_time)  # the same on a busy machine
+            try:
+                certificate = case.compile(dtype=dtype, construction=construction, time_limit=deadline).certificate
+            except AttnfunError as reason:
+                said = said or f"{construction}: {reason}".replace("|", "\\|").splitlines()[0][:100]
+            else:
+                break
+        if certificate is None or certificate.proof is None:
+            said = said if certificate is None else f"{certificate.status.value}, without a proof"
+            self.rows.append(f"| {case.name} | {dtype} | {said} |" + " |" * 6)
+            return
+        goal = certificate.bound - certificate.allowance
+        proving, _ = timed(lambda: certify(certificate.claim, goal, norm=certificate.norm))
+        search, searching.search = searching.search, self._counted
+        checking, again = timed(certificate.recheck)
+        searching.search = search
+        if again.bound != certificate.bound:
+            raise SystemExit(f"{case.name}: {again.bound!r} is not {certificate.bound!r}")
+        deadline = Deadline.after(LONGEST, time.process_time)
+        judging, verdict = timed(lambda: certificate.verdict(Limits(over=lambda: deadline.over)))
+        word = "agrees" if verdict.agreed else f"does not agree, {verdict.judged:.3g} for {verdict.stated:.3g}"
+        word = word if verdict.covered else verdict.reason.replace("|", "\\|")[:100]
+        rules = ", ".join(sorted({lemma.rule for lemma in certificate.proof.lemmas()}))
+        size = f"{certificate.proof.leaves} | {certificate.proof.size}"
+        times = f"{proving:.2f} | {checking:.3f} | {judging:.2f}"
+        self.rows.append(f"| {case.name} | {dtype} | {rules} | {size} | {times} | {word} |")
+        self.totals += proving, checking, judging if verdict.covered else 0.0
+        self.verdicts["agrees" if verdict.agreed else "does not agree" if verdict.covered else "has no verdict"] += 1
+
+    def _counted(self, *_arguments: Any, **_keywords: Any) -> Any:
+        self.searches["made"] += 1
+        raise AssertionError("checking must not search")
+
+    def page(self) -> list[str]:
+        """The section."""
+        words = (
+            f"In all {self.totals[0]:.0f} s of proving, {self.totals[1]:.1f} s of checking and {self.totals[2]:.0f} s "
+            f"of judging where there is a verdict; the judge has {LONGEST:g} s a row, a construction {COMPILING:g} s. "
+            f"Searches made while checking: {self.searches['made']}. The judge: "
+        )
+        said = ", ".join(f"{word} {count}" for word, count in self.verdicts.items())
+        head = "| case | dtype | rules | boxes | bytes | proving, s | checking, s | judging, s | the judge |"
+        return ["## Every case of the suite", "", f"{words}{said}.", "", head, "|---" * 9 + "|", *self.rows, ""]
+
+
+def cases() -> Iterator[list[str]]:
+    """Every case of the suite in every dtype that its tolerance allows."""
+    found = Cases()
     for case in CASES:
         for dtype in DTYPES:
-            if case.fitting(dtype) != dtype:
-                continue
-            try:
-                net = case.compile(dtype=dtype, construction=case.constructions[0])
-            except AttnfunError:
-                continue  # a tolerance that the dtype does not reach
-            certificate = net.certificate
-            if certificate.proof is None:
-                continue
-            claim, goal = certificate.claim, certificate.bound - certificate.allowance
-            proving, _ = timed(lambda claim=claim, goal=goal, net=net: certify(claim, goal, norm=net.certificate.norm))
-            searching.search = counted  # type: ignore[assignment]
-            checking, again = timed(certificate.recheck)
-            searching.search = search
-            if again.bound != certificate.bound:
-                raise SystemExit(f"{case.name}: {again.bound!r} is not {certificate.bound!r}")
-            rules = ", ".join(sorted({lemma.rule for lemma in certificate.proof.lemmas()}))
-            size = f"{certificate.proof.leaves} | {certificate.proof.size}"
-            judging, verdict = timed(certificate.verdict)
-            word = "agrees" if verdict.agreed else "does not agree" if verdict.covered else "not covered"
-            times = f"{proving:.2f} | {checking:.3f} | {judging:.2f}"
-            lines.append(f"| {case.name} | {dtype} | {rules} | {size} | {times} | {word} |")
-            totals += proving, checking, judging if verdict.covered else 0.0
-            verdicts[word] += 1
-    words = (
-        f"In all {totals[0]:.0f} s of proving, {totals[1]:.1f} s of checking and {totals[2]:.0f} s of judging what the "
-        f"judge covers; searches made while checking: {searches['made']}. The judge: "
-    )
-    said = ", ".join(f"{word} {count}" for word, count in verdicts.items())
-    return ["## Every case of the suite", "", f"{words}{said}.", "", *lines, ""]
+            if case.fitting(dtype) == dtype:
+                found.add(case, dtype)
+                yield found.page()
 
 
-def large() -> list[str]:
+def large() -> Iterator[list[str]]:
     """A proof with a million leaves."""
     net = af.compile(
         "sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, construction="cross", options={"tokens": 9}, proof=False
@@ -104,7 +136,7 @@ def large() -> list[str]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     seconds, conclusion = timed(lambda: Checker()(proof, net.certificate.claim))
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return [
+    yield [
         "## A large proof",
         "",
         f"{proof.leaves} leaves in two variables, 9 tokens, enclosures alone: {proof.size / 2**20:.1f} MiB, checked in "
@@ -114,7 +146,7 @@ def large() -> list[str]:
     ]
 
 
-def lies() -> list[str]:
+def lies() -> Iterator[list[str]]:
     """Changed fields of proofs, and what the rule made of them."""
     square = {"x": (-1, 1), "y": (-1, 1)}
     nets = [
@@ -128,18 +160,18 @@ def lies() -> list[str]:
         certificate = net.certificate
         rows = certificate.claim.domain.sample(500, rng)
         true = np.abs(network_rows(certificate.claim.network, rows) - certificate.claim.imitated.values(rows)).max()
-        for field, lie in _lies(certificate.proof, rng):  # type: ignore[arg-type]
+        for place, lie in _lies(certificate.proof, rng):  # type: ignore[arg-type]
             try:
                 bound = Checker()(lie, certificate.claim, inf).bound
                 verdict = "a larger bound" if bound > certificate.bound else "a bound that holds"
                 verdict = verdict if bound >= true else "BEATEN"
             except AttnfunError:
                 verdict = "refused"
-            told.setdefault(f"{certificate.proof.rule}: {field}", Counter())[verdict] += 1  # type: ignore[union-attr]
+            told.setdefault(f"{certificate.proof.rule}: {place}", Counter())[verdict] += 1  # type: ignore[union-attr]
     verdicts = ("refused", "a larger bound", "a bound that holds", "BEATEN")
     lines = [f"| {field} | {' | '.join(str(count[name]) for name in verdicts)} |" for field, count in told.items()]
     head = f"| rule: field | {' | '.join(verdicts)} |"
-    return [
+    yield [
         "## Provers that lie",
         "",
         "One change a time; what the rule made of it.",
@@ -164,9 +196,9 @@ def _lies(proof: Proof, rng: np.random.Generator, times: int = 8) -> list[tuple[
         if array.size:
             found.append((f"{name}, shorter", replace(proof, data={**proof.data, name: array[:-1]})))
     for number, premise in enumerate(proof.premises[:2]):
-        for field, lie in _lies(premise, rng, 3):
+        for place, lie in _lies(premise, rng, 3):
             premises = (*proof.premises[:number], lie, *proof.premises[number + 1 :])
-            found.append((f"premise, {field}", replace(proof, premises=premises)))
+            found.append((f"premise, {place}", replace(proof, premises=premises)))
     return found
 
 
@@ -215,20 +247,35 @@ def lines_of_code(places: list[str]) -> int:
     return total
 
 
-def trust() -> list[str]:
+def trust() -> Iterator[list[str]]:
     """What a reader must believe, in lines."""
     rows = [f"| {name} | yes | {lines_of_code(places)} |" for name, places in TRUSTED.items()]
     rows += [f"| {name} | no | {lines_of_code(places)} |" for name, places in UNTRUSTED.items()]
     rows.append(f"| the judge | by those who trust none of these | {lines_of_code(['judge'])} |")
-    return ["## What must be trusted", "", "| part | trusted | lines of code |", "|---|---|---|", *rows, ""]
+    yield ["## What must be trusted", "", "| part | trusted | lines of code |", "|---|---|---|", *rows, ""]
+
+
+PARTS = {"trust": trust, "lies": lies, "large": large, "cases": cases}
 
 
 def main() -> None:
-    """All tables."""
-    lines = ["# Proofs", "", "Made by `python benchmarks/proofs.py`; seconds of computing.", ""]
-    for section in (trust, lies, large, cases):
-        lines += section()
-        RESULTS.write_text("\n".join(lines).rstrip("\n") + "\n")
+    """The parts asked for; other sections of the page stay."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", action="append", choices=PARTS, help="all if none is named")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    asked = parser.parse_args()
+    for part in asked.part or PARTS:
+        for lines in PARTS[part]():
+            written(asked.output, "\n".join(lines))
+
+
+def written(path: Path, section: str) -> None:
+    """Put a section into the page in place of the one with its heading."""
+    head = "# Proofs\n\nMade by `python benchmarks/proofs.py`; seconds of computing.\n"
+    sections = path.read_text().split("\n## ")[1:] if path.exists() else []
+    found = {each.partition("\n")[0]: f"## {each}".rstrip("\n") for each in sections}
+    found[section.removeprefix("## ").partition("\n")[0]] = section.rstrip("\n")
+    path.write_text("\n".join([head, "\n\n".join(found.values()), ""]))
 
 
 if __name__ == "__main__":

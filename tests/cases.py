@@ -39,7 +39,7 @@ class Case:
 class Combination(Case):
     """Networks put together by a function of the dtype; its own construction."""
 
-    def compile(self, *, dtype: str = "float64", construction: str = "combined") -> af.types.Compiled:
+    def compile(self, *, dtype: str = "float64", **_keywords: Any) -> af.types.Compiled:
         return self.target(dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -37,7 +38,8 @@ def value(symbols: Symbols, sum_: Sum, point: list[float]) -> arb:
     def atom(number: int) -> arb:
         if number < len(point):
             return arb(point[number])
-        inner = value(symbols, symbols.atoms[number].inner, point)
+        of = symbols.atoms[number].inner
+        inner = value(symbols, of, point) + arb(0, of.off)
         match symbols.atoms[number].name:
             case "sum":
                 return inner
@@ -248,6 +250,19 @@ def test_functions_of_heads_are_shown(nets):
     assert isinstance(proof, Proof)
     assert "functions" in str(proof)
     assert "exp(" in str(proof)
+
+
+@pytest.mark.parametrize(("name", "value"), [("sqrt", math.sqrt), ("tanh", math.tanh), ("max", float)])
+def test_values_of_an_atom_are_those_of_what_it_was_made_for(name, value):
+    """First `x - d`, known up to d, which lies in [1 - d, 2 - d]; then x, which is taken for the same up to d."""
+    d = 2.0**-21
+    with precision():
+        symbols, found = Symbols([Range(arb(0), arb(1))]), list[Sum]()
+        x = symbols.weighted([arb(1), arb(1)], [symbols.variables[0], symbols.number(arb(1))])
+        for off in (d, 0.0):
+            f, known = Sum(x.terms, arb(off)), Range(1 - arb(off), 2 - arb(off))
+            found.append(symbols.rectified(f) if name == "max" else symbols.applied(name, f, known))
+        assert symbols.most(found[1]) >= value(2) - 1e-12
 
 
 def test_exponents_are_fractions():

@@ -146,6 +146,30 @@ def test_layers_are_held_in_heads_of_the_size_of_the_whole(claims):
     assert all(layer.stock in (1, 16) for layer in held)
 
 
+@pytest.fixture(scope="module")
+def restricted(tmp_path_factory) -> Claim:
+    """A network of two inputs, on a smaller domain."""
+    path = tmp_path_factory.mktemp("restricted") / "net.safetensors"
+    inputs = {"Q": af.Box([-1.0], [1.0], names=["q"]), "K": af.Box([0.0], [1.0], names=["k"])}
+    fewer = {"q": (-1, 0.5), "k": (0, 0.5)}
+    af.compile("q*k", inputs, 0.5, construction="cross").restrict(fewer).save(path)
+    return read(path)
+
+
+def test_keys_of_the_whole_hold_what_those_of_its_part_hold(restricted):
+    """More of them would be rounded."""
+    assert len(parts_of(restricted)) == 1
+    for keyed, same in (((1,), True), ((), True), ((0, 1), False), ((0,), False)):
+        layers = [replace(each, keyed=keyed) if isinstance(each, Attention) else each
+                  for each in restricted.network.layers]  # fmt: skip
+        changed_ = replace(restricted, network=replace(restricted.network, layers=tuple(layers)))
+        if same:
+            parts_of(changed_)
+        else:
+            with pytest.raises(NotCovered):
+                parts_of(changed_)
+
+
 MODULI = {
     "x*y": True,
     "exp(x)/(2 + y)": True,

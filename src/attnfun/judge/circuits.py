@@ -28,7 +28,7 @@ from .errors import NotCovered, Unreadable
 from .files import Attention, Claim, Domain, Floats, Network, Proof
 from .forms import Form, Unknowns
 from .formula import Step
-from .limits import Limits
+from .limits import A_BOX, Limits
 from .models import Model, space
 from .network import Evaluator, Feature, Head, Map
 from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, smaller, up
@@ -90,7 +90,7 @@ def _ranges(steps: list[Step], box: Box, limits: Limits) -> tuple[list[Range], b
     extent = np.maximum(box.high - box.low, np.finfo(np.float64).tiny)
     least = min(MOST_BOXES, 4**size_) if size_ <= 3 else 1
     while stack:
-        limits.step()
+        limits.step(A_BOX + space(size_, 1).count ** 2 * len(steps))
         here, count = stack.pop(), count + 1
         models = formula.evaluate(steps, range(len(steps)), here.variables(space(size_, 1)))
         sound = all(model.range.defined and model.range.bounded for model in models)

@@ -40,14 +40,12 @@ def parts_of(claim: Claim) -> tuple[Claim, ...]:
     held = [_held(network, [next(sizes, 0) for layer in network.layers if isinstance(layer, Attention)])
             for network in inside]  # fmt: skip
     held = held[::-1] if kind == "composed" else held
-    names = _Names()
+    names = _Names(whole)
     inputs = [names.of("input", k) for k in range(len(claim.domain.low))]
     if kind == "composed":
         made = names.outputs(held[0], names.outputs(held[1], inputs))
     else:
         made = [name for network in held for name in names.outputs(network, inputs)]
-    if _keyed(whole) > sum(map(_keyed, networks)):
-        raise NotCovered("keys that hold sums where those of its parts hold none")
     if names.outputs(whole, inputs) != made or any(network.dtype != whole.dtype for network in networks):
         raise NotCovered("a network that is not what its parts make")
     for part in claim.parts[1:] if kind == "composed" else claim.parts:
@@ -66,11 +64,6 @@ def _held(network: Network, sizes: list[int]) -> Network:
     return replace(network, layers=tuple(layers))
 
 
-def _keyed(network: Network) -> int:
-    """Layers whose keys hold sums, which are rounded for themselves [T 10.8]."""
-    return sum(isinstance(layer, Attention) and bool(layer.keyed) for layer in network.layers)
-
-
 def _within(domain: Domain, whole: Domain) -> bool:
     """Is a domain surely a part of another one?"""
     if whole.condition is None and whole.points is None:
@@ -82,10 +75,14 @@ def _within(domain: Domain, whole: Domain) -> bool:
 
 
 class _Names:
-    """Names of numbers: equal ones of equal numbers, in any arithmetic."""
+    """Names of numbers: equal ones of equal numbers, in any arithmetic.
 
-    def __init__(self) -> None:
+    Keys that hold sums are rounded for themselves [T 10.8]. Where those of the whole hold none, those of parts may.
+    """
+
+    def __init__(self, whole: Network) -> None:
         self.known: dict[tuple[object, ...], int] = {("number", 0.0): NOTHING}
+        self.keyed = any(isinstance(layer, Attention) and layer.keyed for layer in whole.layers)
 
     def of(self, *what: object) -> int:
         return self.known.setdefault(what, len(self.known))
@@ -169,6 +166,7 @@ class _Names:
                 tuple((array.shape, array.tobytes()) for array in arrays),
                 tuple(map(tuple, seen)),
                 stock_size(layer),
+                layer.keyed if self.keyed else (),
             )
             averages += [self.of("average", name, k) for k in range(layer.value.shape[2])]
         return self._map(layer.output.reshape(len(averages), -1), layer.output_bias, averages)

@@ -10,6 +10,8 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from math import inf, isfinite, nextafter, prod
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 Tensors = dict[str, Array]
 
 FILE_FORMATS = (1, 2)
-LARGEST_FILE = 2**31
+LARGEST_FILE = 2**28
 """Bytes."""
 DEEPEST = 32
 """Parts and lemmas stand inside each other at most so deep."""
@@ -41,7 +43,11 @@ MOST_DIMENSIONS, MOST_NUMBERS = 3, 2**21
 MOST_PARTS = 1000
 """Layers of a network, parts of a claim and premises of a lemma."""
 MOST_PRODUCTS = 2**22
-"""Products in one evaluation of a layer: the judge's memory grows with them."""
+"""Products in one evaluation of a network: the judge's memory grows with them."""
+MOST_STORED = 2**24
+"""Products that make keys and values of the memory tokens of a layer."""
+MOST_WORDS = 2**24
+"""Letters of a description."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +102,15 @@ class Network:
     width: int
     dtype: str
 
+    @cached_property
+    def products(self) -> tuple[int, ...]:
+        """Products in one evaluation of each layer."""
+        sizes, found = (self.length, self.width), list[int]()
+        for layer in self.layers:
+            sizes, products = _after(layer, sizes)
+            found.append(products)
+        return tuple(found)
+
 
 @dataclass(frozen=True, eq=False)
 class Domain:
@@ -138,6 +153,14 @@ class Claim:
     declared: tuple[str, ...] = field(default=())
     """What the certificate takes for granted."""
 
+    @cached_property
+    def work(self) -> int:
+        """About how many operations an evaluation of the network, the target and the domain takes."""
+        texts = [self.domain.condition, self.target.get("text"), self.target.get("formula")]
+        arrays = [*self.arrays.values(), *([] if self.domain.points is None else [self.domain.points])]
+        own = sum(len(text) for text in texts if isinstance(text, str)) + sum(array.size for array in arrays)
+        return own + sum(self.network.products) + sum(part.work for part in self.parts)
+
 
 def read(path: str | os.PathLike[str]) -> Claim:
     """The claim in a file."""
@@ -148,10 +171,12 @@ def contents(path: str | os.PathLike[str]) -> tuple[Any, Tensors]:
     """The description in a file, and its arrays."""
     try:
         if Path(path).stat().st_size > LARGEST_FILE:
-            raise Unreadable(f"a file may have {LARGEST_FILE} bytes")
+            raise NotCovered(f"files of more than {LARGEST_FILE} bytes")
         with safe_open(str(path), "numpy") as file:
             words = (file.metadata() or {}).get("attnfun", "")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        if len(words) > MOST_WORDS:
+            raise NotCovered(f"descriptions of more than {MOST_WORDS} letters")
         description = json.loads(words)
     except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError) as reason:
         raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
@@ -367,10 +392,13 @@ def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
         raise Unreadable("the network must read as many numbers as the domain has variables")
     sizes = (length, width)
     for layer in layers:
-        sizes = _sizes_after(layer, sizes)
+        sizes, _ = _after(layer, sizes)
     if prod(sizes) != outputs:
         raise Unreadable("the network must put out as many numbers as the file says")
-    return Network(layers, length, width, dtype)
+    network = Network(layers, length, width, dtype)
+    if sum(network.products) > MOST_PRODUCTS:
+        raise NotCovered(f"networks with more than {MOST_PRODUCTS} products")
+    return network
 
 
 def _weights(array: Array, dtype: str, name: str) -> Floats:
@@ -406,6 +434,8 @@ def _layer(plain: Any, weights: dict[str, Floats]) -> Layer:
             keyed = tuple(_few(plain, "keyed")) if "keyed" in plain else ()
             if not all(type(each) is int and 0 <= each < arrays["query"].shape[2] for each in keyed):
                 raise Unreadable("the features that keys hold must be some of the query's")
+            if any(a >= b for a, b in pairwise(keyed)):
+                raise Unreadable("the features that keys hold must be named once, in order")
             if keyed and (flags[0] or len(arrays["query"]) != 1):
                 raise Unreadable("keys of a second input must have one head to themselves")
             return Attention(**arrays, attends_data=flags[0], residual=flags[1], keyed=keyed, stock=0)
@@ -471,9 +501,9 @@ def _width_in(layer: Layer) -> int:
             return layer.width
 
 
-def _sizes_after(layer: Layer, sizes: tuple[int, int]) -> tuple[int, int]:
-    """Tokens and features after a layer; an error if it does not fit, or takes too many products."""
-    length, width = sizes
+def _after(layer: Layer, sizes: tuple[int, int]) -> tuple[tuple[int, int], int]:
+    """Tokens and features after a layer, and the products that it takes; an error if it does not fit."""
+    (length, width), stored = sizes, 0
     if isinstance(layer, Softmax):
         fits, after, products = layer.width == width, sizes, 0
     elif isinstance(layer, Affine):
@@ -500,8 +530,9 @@ def _sizes_after(layer: Layer, sizes: tuple[int, int]) -> tuple[int, int]:
         )
         after = (length, out)
         products = heads * length * (memory + length) * (keys + values) + length * heads * values * out
+        stored = heads * memory * features * (keys + values)
     if not fits or min(after) < 1:
         raise Unreadable("the layers of the network must fit together")
-    if products > MOST_PRODUCTS or prod(after) > MOST_PRODUCTS:
-        raise NotCovered(f"layers with more than {MOST_PRODUCTS} products")
-    return after
+    if max(products, prod(after)) > MOST_PRODUCTS or stored > MOST_STORED:
+        raise NotCovered(f"layers with more than {MOST_PRODUCTS} products, or {MOST_STORED} for keys and values")
+    return after, products

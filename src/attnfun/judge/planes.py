@@ -41,7 +41,7 @@ class Planes:
     """A network that is affine up to maxima of affine functions, on a box that holds the domain."""
 
     def __init__(self, network: Network, box: Box, limits: Limits, *, sparing: bool = True) -> None:
-        self.unknowns = Unknowns(box.low, box.high, sparing=sparing)
+        self.limits, self.unknowns = limits, Unknowns(box.low, box.high, sparing=sparing)
         self.outputs = Follower(network, self.unknowns, limits).outputs()
         used = {place for output in self.outputs for place in output.terms if place in self.unknowns.maxima}
         self.maxima = {place: self.unknowns.maxima[place].forms for place in sorted(used)}
@@ -70,6 +70,7 @@ class Planes:
                     choices.append(terms)
             if prod(map(len, choices)) > MOST_CHOICES:
                 raise NotCovered(f"more than {MOST_CHOICES} choices of planes")
+            self.limits.step(len(choices) * prod(map(len, choices)) * len(bent.polynomial))
             ends.append(largest([_highest(sum(chosen, bent)) for chosen in product(*choices)]))
         return Range(-ends[1], ends[0], rest.range.defined) - output.noise
 

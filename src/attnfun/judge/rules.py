@@ -23,7 +23,7 @@ from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Stopped, Unreadable
 from .files import Attention, Claim, Domain, Floats, Proof
 from .formats import FORMATS, rounded
-from .limits import Limits
+from .limits import A_BOX, Limits
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
@@ -47,6 +47,8 @@ REFINED = 20
 """Times that leaves are cut further in the L_p norm, at most: large powers dwell on the worst place."""
 MOST_FINER = 2048
 """Boxes up to which leaves are cut further there, beside those of the proof."""
+TERMS = 2**10
+"""Operations of a step where the target has a pole."""
 FEW = 64
 """Memory tokens in play up to which inner nodes of a cover are not looked at."""
 SHOWN = 200
@@ -166,6 +168,9 @@ class _Judge:
         )
 
     def _leaves(self, proof: Proof) -> Iterator[Leaf]:
+        axes = proof.data.get("axes")
+        each = A_BOX + self.claim.work * self.spaces[0].count
+        self.limits.must_allow(0 if axes is None else each * (axes.size // 2))  # its leaves are that many, or one more
         return leaves(proof, self._roots(), self._narrowed)
 
     def _narrowed(self, box: Box, focus: Focus) -> Focus:
@@ -208,7 +213,7 @@ class _Judge:
         planes = kind(self.claim.network, self._hull(), self.limits)
 
         def on(leaf: Leaf) -> tuple[arb, Focus]:
-            self.limits.box(len(leaf.box.low))
+            self.limits.box(len(leaf.box.low), self.claim.work * self.spaces[1].count)
             variables = leaf.box.variables(self.spaces[1])
             if self._outside(leaf.box, variables):
                 return ZERO, leaf.focus
@@ -296,10 +301,11 @@ class _Judge:
         room = [Range(up(arb(low) + d), down(arb(high) - d)) for low, high, d in ends]
 
         def values(box: Box) -> list[Range] | None:
+            self.limits.step(A_BOX + self.claim.work * self.spaces[1].count)
             variables = box.variables(self.spaces[1])
             return None if self._outside(box, variables) else [f.range for f in self.target(variables)]
 
-        found = reach(values, self._roots(), room, self.limits)
+        found = reach(values, self._roots(), room)
         plain = domain.condition is None and domain.points is None
         if not plain or not all(a.low >= b.low and a.high <= b.high for a, b in zip(found, room, strict=True)):
             raise NotCovered("a composition whose inner values may lie outside of the outer domain")
@@ -380,7 +386,9 @@ class _Judge:
         bound, focus = self.on(leaf)
         if bound.is_finite():
             return bound, focus
-        mean, defined = p_mean(*program_of(self.claim), leaf.box, self.claim.norm)
+        steps, outputs = program_of(self.claim)
+        self.limits.step(TERMS * len(steps))
+        mean, defined = p_mean(steps, outputs, leaf.box, self.claim.norm)
         variables = leaf.box.variables(self.spaces[0])
         outputs, _ = self.network(self._inputs(variables, moves=self.rounds_input), leaf.focus)
         largest_value = largest([up(output.most + output.error) for output in outputs])
@@ -393,8 +401,8 @@ class _Judge:
         slightly wider box, on which target and network are compared, and the target changes little from x to x'
         [T 10.3].
         """
-        self.limits.box(len(leaf.box.low))
         box, space = leaf.box, self.spaces[leaf.series]
+        self.limits.box(len(box.low), self.claim.work * space.count)
         variables = box.variables(space)
         if self._outside(box, variables):
             return ZERO, leaf.focus

@@ -20,7 +20,7 @@ from .errors import NotCovered
 from .files import Claim, Floats
 from .formula import Step
 from .functions import function_of, is_function
-from .limits import Limits
+from .limits import A_BOX, Limits
 from .models import Model, space, total
 from .ranges import INFINITE, ONE, ZERO, Range, down, larger, largest, smaller, up
 from .targets import planes_of, stages_of, steps_of
@@ -29,6 +29,8 @@ MOST_POWER = 5000
 """Whole exponents below this one have slopes of their own."""
 MOST_STEPS = 2**16
 """Steps of a program."""
+A_SLOPE = 2**6
+"""Operations for a range or a slope of a step."""
 MOST_BOXES = 512
 """Boxes, times the variables, for a range or a modulus."""
 CLOSE = 1.02
@@ -166,9 +168,7 @@ def times(slope: arb, apart: arb) -> arb:
     return ZERO if apart.is_zero() else up(slope * apart) if slope.is_finite() and apart.is_finite() else INFINITE
 
 
-def reach(
-    values: Callable[[Box], list[Range] | None], boxes: list[Box], room: Sequence[Range], limits: Limits
-) -> list[Range]:
+def reach(values: Callable[[Box], list[Range] | None], boxes: list[Box], room: Sequence[Range]) -> list[Range]:
     """Ranges that hold the values of a target on boxes, which are cut where those stick out of `room`.
 
     `values` has ranges for a box, or nothing where no point of the domain is.
@@ -177,7 +177,6 @@ def reach(
     stack, count, size = list(boxes), 0, len(boxes[0].low)
     extent = np.maximum(boxes[0].high - boxes[0].low, np.finfo(np.float64).tiny)
     while stack:
-        limits.step()
         box, count = stack.pop(), count + 1
         ranges = values(box)
         if ranges is None:
@@ -206,7 +205,7 @@ def modulus(program: Program, whole: Box, apart: Sequence[arb], limits: Limits) 
     cover, fresh, count = list[tuple[Box, list[arb]]](), [whole], 0
     while True:
         for box in fresh:
-            limits.step()
+            limits.step(A_BOX + A_SLOPE * (1 + len(apart)) * len(program[0]))
             bounds = _apart(program, box, whole, apart)
             centre = _steepness(program, Box(box.middle, box.middle), apart)
             found = [larger(a, smaller(b, c)) for a, b, c in zip(found, centre, bounds, strict=True)]

@@ -53,7 +53,7 @@ from .errors import NotCovered
 from .files import Attention, Claim, Network, Softmax
 from .formats import FORMATS
 from .forms import FEW, Form, Unknowns, size
-from .limits import Limits
+from .limits import A_BOX, Limits
 from .models import total
 from .network import Evaluator, Head, Map, balls, power_of_two, tokens_read
 from .ranges import ONE, ZERO, Range, down, larger, largest, smaller, up
@@ -128,6 +128,7 @@ class Follower:
     def after(self, number: int, tokens: Tokens) -> Tokens:
         """The features behind a layer."""
         layer, layers = self.network.layers[number], self.network.layers
+        self.limits.step(A_BOX + self.network.products[number] * len(self.unknowns.ranges))
         if isinstance(layer, Softmax):
             raise NotCovered("an argument by structure for a softmax over features")
         map_ = self.evaluator.maps[number]

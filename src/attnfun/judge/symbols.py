@@ -64,7 +64,10 @@ class Sum:
 
 @dataclass(frozen=True, eq=False)
 class Atom:
-    """A function of the variables: what it is of which sum, and where its values lie."""
+    """A function of the variables: what it is of which function, and where its values lie.
+
+    That function is known as a sum and what it is off; the atom is of the function itself, and so is its range.
+    """
 
     name: str
     inner: Sum
@@ -189,8 +192,8 @@ class Symbols:
             return known
         if len(self.atoms) >= MOST_ATOMS:
             raise NotCovered(f"a formula with more than {MOST_ATOMS} functions")
-        self.atoms.append(Atom(name, Sum(inner.terms), range_()))
-        return len(self.atoms) - 1, inner.off
+        self.atoms.append(Atom(name, inner, range_()))
+        return len(self.atoms) - 1, ZERO
 
     def applied(self, name: str, f: Sum, known: Range | None = None) -> Sum:
         """An elementary function of a sum, whose range may be known better than term by term."""
