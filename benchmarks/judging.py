@@ -3,9 +3,9 @@
     python benchmarks/judging.py                 # all of it
     python benchmarks/judging.py --count 100     # fewer changes, printed and not written
 
-A file is changed in one place: a weight, a leaf of the proof, the bound, the formula, the domain, the number format, a
-rule's name, the norm or the status. The judge finds it unreadable, does not agree, or agrees. A claim that is agreed
-with is compared with errors at points, network and target in float64; none may be false. Writes
+A file is changed in one place: a weight, a leaf or a hint of the proof, the bound, the formula, the domain, the number
+format, a rule's name, the norm or the status. The judge finds it unreadable, does not agree, or agrees. A claim that is
+agreed with is compared with errors at points, network and target in float64; none may be false. Writes
 benchmarks/results/judging.md.
 """
 
@@ -60,6 +60,16 @@ BASES: dict[str, Callable[[], af.types.Compiled]] = {
     "a composition": lambda: af.compile("sin(2*x)", {"x": (-1, 1)}, 0.1)(
         af.compile("x - y*z/2", {"x": (0, 0.4), "y": (0, 1), "z": (0, 1)}, 0.1, construction="circuit")
     ),
+    "a circuit": lambda: af.compile("x*y/z", dict.fromkeys("xyz", (0.5, 1.5)), 0.05, construction="circuit"),
+    "a circuit with kinks": lambda: af.compile(
+        "abs(x - y) + max(y, 2*z)", dict.fromkeys("xyz", (0.5, 1.5)), 0.05, construction="circuit"
+    ),
+    "tokens alone": lambda: af.compile(lambda X: X * X / 2, af.Box(np.zeros((3, 1)), np.ones((3, 1))), 0.2),
+    "two inputs": lambda: af.compile(
+        "q*k", {"Q": af.Box([0.0], [1.0], names=["q"]), "K": af.Box([0.0], [1.0], names=["k"])}, 0.6
+    ),
+    "a Bessel function": lambda: af.compile("besselj(0, x)", {"x": (0, 3)}, 0.1),
+    "a gamma function in float32": lambda: af.compile("gamma(x)/2", {"x": (1, 2)}, 0.05, dtype="float32"),
     "a sum": lambda: (
         af.compile("x/2", {"x": (0, 1)}, 0.1, construction="grid") + af.compile("x**2", {"x": (0, 1)}, 0.1)
     ),
@@ -129,6 +139,18 @@ def leaf(file: File, rng: np.random.Generator) -> None:
         file.tensors |= {"proof.axes": np.array([255], np.uint8), "proof.series": np.array([1], np.uint8)}
 
 
+def hint(file: File, rng: np.random.Generator) -> None:
+    """One number of whatever a proof holds, its own or one of a premise; or a premise less."""
+    names = sorted(name for name in file.tensors if name.startswith("proof.") and file.tensors[name].size)
+    proof = file.description["proof"]
+    if proof["premises"] and rng.random() < 0.2:
+        proof["premises"].pop()
+    elif names:
+        array = file.tensors[str(rng.choice(names))]
+        numbers = [0.0, -1.0, 1e300, np.nan] if array.dtype.kind == "f" else [0, 1, 42, 50, 57, 255]
+        array.flat[rng.integers(array.size)] = rng.choice(np.array(numbers).astype(array.dtype))
+
+
 def bound(file: File, rng: np.random.Generator) -> None:
     """A smaller bound, or a larger one."""
     factor = rng.choice([0.0, 0.3, 0.7, 0.9, 0.97, 0.99, 0.999, 1 - 1e-6, 1.01, 2.0, -1.0])
@@ -141,15 +163,16 @@ def formula(file: File, rng: np.random.Generator) -> None:
     while description.get("parts"):
         description = description["parts"][rng.integers(len(description["parts"]))]
     target = description["target"]
-    if "text" not in target and file.description.get("parts"):
+    name = "formula" if target["kind"] == "traced" else "text"
+    if name not in target and file.description.get("parts"):
         arrays = sorted(name for name in file.tensors if ".target." in name)
         file.tensors[str(rng.choice(arrays))][...] += float(rng.choice([0.01, -0.2, 1.0]))
         return
-    if "text" not in target:
+    if name not in target:
         array = file.tensors[str(rng.choice(sorted(name for name in file.tensors if name.startswith("target."))))]
         array.flat[rng.integers(array.size)] += float(rng.choice([1e-9, 0.01, -0.2, 1.0]))
         return
-    text = str(target["text"])
+    text = str(target[name])
     added = [
         "+ 1e-9",
         "+ 0.01",
@@ -164,7 +187,8 @@ def formula(file: File, rng: np.random.Generator) -> None:
     choices += [
         text.replace(a, b) for a, b in (("x", "y"), ("x", "x**2"), ("2", "3"), ("x", "(x)"), ("-", "+")) if a in text
     ]
-    target["text"] = choices[rng.integers(len(choices))]
+    choices += [text.replace(a, b) for a, b in (("y", "z"), ("x1", "x0"), ("0,", "1,"), ("*", "+")) if a in text]
+    target[name] = choices[rng.integers(len(choices))]
 
 
 def domain(file: File, rng: np.random.Generator) -> None:
@@ -181,6 +205,8 @@ def domain(file: File, rng: np.random.Generator) -> None:
             place["predicate"] = ["x**2 < 0.5", "x**2 < 0.7", "x < 2", "x**2 >= 0.6", "x", "y < 1"][rng.integers(6)]
             return
         place = place["box"]
+    if place.get("kind") == "two inputs":
+        place = place["inputs"][rng.integers(2)][1]
     end, axis = ("lo", "hi")[rng.integers(2)], int(rng.integers(np.size(place["lo"])))
     moved = np.array(place[end], dtype=float)
     moved.flat[axis] += float(rng.choice([-1.0, -0.2, -0.01, -1e-12, 1e-12, 0.01, 0.2, 1.0, 3.0]))
@@ -230,6 +256,7 @@ def status(file: File, rng: np.random.Generator) -> None:
 CHANGES: dict[str, Change] = {
     "a weight": weight,
     "a leaf": leaf,
+    "a hint": hint,
     "the bound": bound,
     "the formula": formula,
     "the domain": domain,
@@ -250,7 +277,8 @@ def points_of(description: dict[str, Any]) -> tuple[Floats, float]:
         cloud, fill = np.array(description["points"], dtype=float).ravel(), description["fill"]  # (S,)
         return (cloud[:, None] + fill * np.linspace(-1, 1, 401)).reshape(-1, 1), 0.0
     box = description.get("box", description)
-    low, high = (np.array(box[name], dtype=float).ravel() for name in ("lo", "hi"))
+    boxes = [each for _, each in box["inputs"]] if kind == "two inputs" else [box]
+    low, high = (np.concatenate([np.ravel(each[name]).astype(float) for each in boxes]) for name in ("lo", "hi"))
     count = int(POINTS ** (1 / len(low)))
     steps = (np.arange(count) + 0.5) / count
     axes = [np.r_[a, a + steps * (b - a), b] for a, b in zip(low, high, strict=True)]  # the ends too
@@ -289,7 +317,10 @@ def values(description: dict[str, Any], tensors: dict[str, npt.NDArray[Any]], ro
             weight, bias, low, high = (tensors[f"target.{k}.{name}"] for name in ("weight", "bias", "low", "high"))
             rows = np.clip(rows @ weight + bias, low, high)
         return rows
-    return at(target["text"], place.get("box", place)["names"] or ["x"], rows)
+    if target["kind"] == "traced":
+        return at(target["formula"], [f"x{k}" for k in range(rows.shape[1])], rows)
+    boxes = [each for _, each in place["inputs"]] if place.get("kind") == "two inputs" else [place.get("box", place)]
+    return at(target["text"], [name for each in boxes for name in each["names"] or ["x"]], rows)
 
 
 def is_true(file: File) -> bool:
@@ -338,20 +369,20 @@ def verdict_on(path: Path) -> str:
         return "not agreed"
 
 
-def changes(count: int, seed: int) -> Iterator[tuple[str, str, np.random.Generator]]:
-    """(base, kind, numbers) of each change: all kinds and all bases in turn."""
-    bases, kinds = list(BASES), list(CHANGES)
+def changes(count: int, seed: int, bases: list[str]) -> Iterator[tuple[str, str, np.random.Generator]]:
+    """(base, kind, random numbers) of each change: all kinds and all bases in turn."""
+    kinds = list(CHANGES)
     for number in range(count):
         kind, base = kinds[number % len(kinds)], bases[number // len(kinds) % len(bases)]
         yield base, kind, np.random.default_rng([seed, number])
 
 
-def run(count: int, seed: int, folder: Path) -> dict[str, Tally]:
+def run(count: int, seed: int, bases: list[str], folder: Path) -> dict[str, Tally]:
     """Judge so many changes."""
     made: dict[str, File] = {}
     tallies = {kind: Tally() for kind in CHANGES}
     path = folder / "changed.safetensors"
-    for number, (base, kind, rng) in enumerate(changes(count, seed)):
+    for number, (base, kind, rng) in enumerate(changes(count, seed, bases)):
         if base not in made:
             BASES[base]().save(path)
             made[base] = File.of(path)
@@ -385,13 +416,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--base", action="append", choices=BASES, help="the files to change; all if none is named")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        tallies = run(given.count, given.seed, Path(folder))
+        tallies = run(given.count, given.seed, given.base or list(BASES), Path(folder))
     text = table(tallies)
     false = [each for tally in tallies.values() for each in tally.false]
     sys.stdout.write("\n".join([text, *false, ""]))
-    if (given.count, given.seed) == (COUNT, SEED):
+    if (given.count, given.seed, given.base) == (COUNT, SEED, None):
         head = (
             "# Changed files\n\n"
             "Valid files, each changed in one place, and what the judge says of them. A claim that is agreed with is\n"

@@ -2,7 +2,8 @@
 
 `python benchmarks/rooms.py` prints one row for the package that is imported (a minute; `PYTHONPATH=... python
 benchmarks/rooms.py` for another version). The walk is the set of files of which a function runs while
-`af.compile("sin(3*x)*y", ...)` works, constructions that are merely considered included.
+`af.compile("sin(3*x)*y", ...)` works, constructions that are merely considered included. `trusted` counts the lines
+that somebody must believe who believes a certificate: the rules of proof and all that they import.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import io
 import sys
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import attnfun as af
@@ -46,6 +48,47 @@ def lazy_imports(text: str) -> int:
         if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("attnfun"))
     }
     return len(inside)
+
+
+def imported(path: Path) -> Iterator[Path]:
+    """The package's own files that one imports, inside functions too, but for those that only name types."""
+    tree = ast.parse(path.read_text())
+    typing = {
+        below
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for below in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and node not in typing:
+            place = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            for alias in node.names:  # a file of that name, or something in the file that is named
+                files = place / f"{alias.name}.py", place / alias.name / "__init__.py", place.with_suffix(".py")
+                yield next(each for each in (*files, place / "__init__.py") if each.exists())
+
+
+def trusted() -> dict[str, int]:
+    """Lines of code of the rules, and of what they import, by what it is for."""
+    rules = SOURCE / "proofs" / "rules"
+    found, stack = set[Path](), sorted(rules.rglob("*.py"))
+    while stack:
+        path = stack.pop()
+        if path not in found and path != SOURCE / "__init__.py":
+            found.add(path)
+            stack += imported(path)
+    names = {"proofs": "enclosures of networks", "arithmetic": "arithmetic", "formula": "formulas"}
+    lines = dict.fromkeys(["rules", *names.values(), "networks, domains, targets and the rest"], 0)
+    for path in found:
+        room = path.relative_to(SOURCE).parts[0]
+        kind = "rules" if rules in path.parents else names.get(room, "networks, domains, targets and the rest")
+        lines[kind] += code_lines(path.read_text())
+    return lines
+
+
+def lines_of(place: str) -> int:
+    """Lines of code of a file or of all files of a room."""
+    path = SOURCE / place
+    return sum(code_lines(file.read_text()) for file in (path.rglob("*.py") if path.is_dir() else [path]))
 
 
 def walked() -> set[str]:

@@ -139,6 +139,15 @@ def score_error(
     return summed + MARGIN * (format_.store * kept + format_.lost * (times + SCALED * features))
 
 
+def all_orders(first: T, times: int = 1) -> T:
+    """A bound on an error from its first-order part, for at most `MOST_ROUNDINGS` relative roundings a time [T 10.1].
+
+    >>> all_orders(100.0)
+    101.0
+    """
+    return MARGIN**times * first
+
+
 def key_sum_error(products: Floats, terms: int, arithmetic: Format) -> Floats:
     """How far a sum of so many products is off that a key holds, `products` the sum of their sizes [T 10.8]."""
     none = np.zeros((*products.shape, 2))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ..arithmetic.directed import rounded_up
 from ..arithmetic.formats import FLASH_BLOCK, FORMATS, Format, round_to
-from ..arithmetic.rounding import MARGIN, MOST_ROUNDINGS, OWN, storage_error, with_sum
+from ..arithmetic.rounding import MOST_ROUNDINGS, OWN, all_orders, storage_error, with_sum
 
 Floats = npt.NDArray[np.float64]
 SPARE = 4
@@ -70,7 +70,7 @@ class Machine:
         if self.format is None:
             return np.zeros_like(size)
         with np.errstate(invalid="ignore", over="ignore"):
-            off = MARGIN * units * self.format.unit * size + 2 * self.format.tiny
+            off = all_orders(units * self.format.unit * size) + 2 * self.format.tiny
             return self._finite(rounded_up(off, 4), size)
 
     def function(self, scale: Floats) -> Floats:
@@ -92,7 +92,7 @@ class Machine:
             return np.full_like(weight, np.inf)
         with np.errstate(invalid="ignore", over="ignore"):
             drawn = np.minimum(behind * weight, FARTHEST)
-        off = MARGIN * MARGIN * (own * weight + unit * np.where(np.isnan(drawn), FARTHEST, drawn))
+        off = all_orders(own * weight + unit * np.where(np.isnan(drawn), FARTHEST, drawn), 2)
         return rounded_up(off + 4 * count * self.format.tiny, 8)
 
     def normalised(self, magnitude: Floats, squares: Floats, least: Floats, result: Floats, count: int) -> Floats:
@@ -106,7 +106,7 @@ class Machine:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             variance = 4 * (count + 2 * SPARE) * unit * squares / least  # relative to var + epsilon
             off = roundings * unit * (3 * magnitude / np.sqrt(least) + result) + variance * result
-            off = MARGIN * MARGIN * off + SPARE * self.format.tiny * (1 + 1 / least)
+            off = all_orders(off, 2) + SPARE * self.format.tiny * (1 + 1 / least)
             off = np.where((variance <= MOST_ROUNDINGS) & (roundings * unit <= MOST_ROUNDINGS), off, np.inf)
         return self._finite(rounded_up(np.where(np.isnan(off), np.inf, off), 16), np.maximum(squares * count, result))
 

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.rounding import MARGIN
+from ..arithmetic.rounding import all_orders
 from ..constructions.sharpness import RECTIFIER
 from ..network import Attention, Network
 from ..runtime.backends import prompts
@@ -117,7 +117,7 @@ class Examples:
         size = np.abs(values).astype(np.float64) + error  # (n, v)
         off = self.over_rows.entries(self.X.T, size / self.count, largest=REACH, data=True)
         spread = np.abs(self.X).T.astype(np.float64) @ np.broadcast_to(error, size.shape) / self.count
-        return self.X.T @ values / self.count, off + spread + MARGIN * self.rough * size.sum(axis=0) / self.count
+        return self.X.T @ values / self.count, off + spread + all_orders(self.rough * size.sum(axis=0)) / self.count
 
     def penalty(self) -> tuple[Array, Array]:
         """K, the penalty in means, (P, P), and a bound on the error of the network's."""

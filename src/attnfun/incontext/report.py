@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import rounded_up
-from ..arithmetic.rounding import MARGIN
+from ..arithmetic.rounding import all_orders
 from ..network import Attention, Network
 from ..runtime.backends import prompts
 from .least_squares import REFINEMENTS, registers_for
@@ -219,4 +219,4 @@ def examples(prompt: Prompt, place: Registers, u: float) -> tuple[tuple[Array, A
 
 def _outer(A: Array, B: Array, count: int) -> Array:
     """mean |a_j| + mean |b_k|, by which a common error of all a and b is multiplied, and some more for its square."""
-    return MARGIN * (np.abs(A).sum(axis=0)[:, None] + np.abs(B).sum(axis=0)[None]) / count
+    return all_orders(np.abs(A).sum(axis=0)[:, None] + np.abs(B).sum(axis=0)[None]) / count

@@ -22,7 +22,7 @@ from math import inf, nextafter
 import numpy as np
 from flint import arb
 
-from . import formula, rounding
+from . import formula
 from .covers import Box
 from .errors import NotCovered, Unreadable
 from .files import Attention, Claim, Domain, Floats, Network, Proof
@@ -202,7 +202,7 @@ def _alone(layer: Attention, number: int, feature: int) -> Attention:
         output=np.ones((1, 1, 1)),
         output_bias=np.zeros(1),
         residual=False,
-        stock=rounding.stock_size(layer),
+        stock=layer.stock_size,
     )
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from .errors import NotCovered
 from .files import Affine, Attention, Claim, Domain, Floats, Layer, Network, Softmax
-from .rounding import stock_size
 
 NOTHING = 0
 """The name of zero."""
@@ -36,7 +35,7 @@ def parts_of(claim: Claim) -> tuple[Claim, ...]:
     rewritten = not any(isinstance(layer, Softmax) for layer in whole.layers)
     networks = [_with_banks(part.network) if rewritten else part.network for part in claim.parts]
     inside = reversed(networks) if kind == "composed" else networks
-    sizes = iter([stock_size(layer) for layer in whole.layers if isinstance(layer, Attention)])
+    sizes = iter([layer.stock_size for layer in whole.layers if isinstance(layer, Attention)])
     held = [_held(network, [next(sizes, 0) for layer in network.layers if isinstance(layer, Attention)])
             for network in inside]  # fmt: skip
     held = held[::-1] if kind == "composed" else held
@@ -165,7 +164,7 @@ class _Names:
                 tuple(self._map(layer.query[head], layer.query_bias[head], token)),
                 tuple((array.shape, array.tobytes()) for array in arrays),
                 tuple(map(tuple, seen)),
-                stock_size(layer),
+                layer.stock_size,
                 layer.keyed if self.keyed else (),
             )
             averages += [self.of("average", name, k) for k in range(layer.value.shape[2])]

@@ -44,6 +44,8 @@ MOST_PARTS = 1000
 """Layers of a network, parts of a claim and premises of a lemma."""
 MOST_PRODUCTS = 2**22
 """Products in one evaluation of a network: the judge's memory grows with them."""
+MOST_FEATURES = 1024
+"""Features of stock attention up to which small heads become heads of 16."""
 MOST_STORED = 2**24
 """Products that make keys and values of the memory tokens of a layer."""
 MOST_WORDS = 2**24
@@ -81,6 +83,18 @@ class Attention:
     """Features of the query whose products with the key are summed where the key is made, of a second input."""
     stock: int = 0
     """Features of a head of stock attention, if the layer is a part of another one; else they follow from the sizes."""
+
+    @cached_property
+    def stock_size(self) -> int:
+        """Features of one head of stock attention that holds the layer's keys and values: a power of four."""
+        if self.stock:
+            return self.stock
+        size, keys = 1, self.key.shape[2] - max(len(self.keyed) - 1, 0)
+        while size < max(keys, self.value.shape[2]):
+            size *= 4
+        heads, width, out = len(self.query), self.query.shape[1], self.output.shape[2]
+        narrow = size > 1 or heads < max(width, out)
+        return 16 if narrow and size <= 16 and heads * 16 <= MOST_FEATURES else size
 
 
 @dataclass(frozen=True, eq=False)

@@ -44,6 +44,11 @@ class Format:
         return FORMATS[self.sums] if self.sums else self
 
     @cached_property
+    def half(self) -> arb:
+        """Half of the largest number."""
+        return arb(self.largest) / 2
+
+    @cached_property
     def unit(self) -> arb:
         """Unit roundoff u of sums."""
         return self.added.grain

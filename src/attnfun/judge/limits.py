@@ -1,4 +1,4 @@
-"""What the judge may take: operations, which it counts, boxes, which a caller may count, and time, which a caller keeps.
+"""What the judge may take: operations, which it counts, and boxes and time, which a caller may limit.
 
 Operations are sums and products of coefficients, roughly. A file that takes more of them than any that was made in
 earnest is refused, on every machine alike.

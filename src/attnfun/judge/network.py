@@ -116,7 +116,7 @@ class Head:
     """One head: its maps, and keys and values of its memory tokens, whatever the input."""
 
     def __init__(self, layer: Attention, number: int, format_: Format) -> None:
-        root = float(rounding.stock_size(layer)) ** 0.5
+        root = float(layer.stock_size) ** 0.5
         held = root * max(
             np.abs(layer.query[number]).max(initial=0.0), np.abs(layer.query_bias[number]).max(initial=0.0)
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil, frexp
+from math import ceil, frexp, isqrt
 
 import numpy as np
 from flint import arb
@@ -33,8 +33,6 @@ SCALED = 16
 """Stock attention scales queries and keys by the fourth root of the head's size, which is at most this."""
 EXACT_SIZES = (1, 16)
 """Sizes of heads for which stock attention scales exactly."""
-MOST_FEATURES = 1024
-"""Features of stock attention up to which small heads become heads of 16."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,25 +104,12 @@ def added(size: arb, errors: arb, format_: Format) -> arb:
 
 def fits(size: arb, format_: Format, *, stored: bool = True) -> bool:
     """Are numbers of this size at most half of the largest [T 10.4]?"""
-    largest = format_.largest if stored else format_.added.largest
-    return bool(MARGIN * size <= arb(largest) / 2)
-
-
-def stock_size(layer: Attention) -> int:
-    """Features of one head of stock attention that holds the layer's keys and values: a power of four."""
-    if layer.stock:
-        return layer.stock
-    size, keys = 1, layer.key.shape[2] - max(len(layer.keyed) - 1, 0)
-    while size < max(keys, layer.value.shape[2]):
-        size *= 4
-    heads, width, out = len(layer.query), layer.query.shape[1], layer.output.shape[2]
-    narrow = size > 1 or heads < max(width, out)
-    return 16 if narrow and size <= 16 and heads * 16 <= MOST_FEATURES else size
+    return bool(MARGIN * size <= (format_.half if stored else format_.added.half))
 
 
 def scaling_roundings(layer: Attention) -> int:
     """Roundings that scaling by the root of a head's size may add to a score."""
-    return 0 if stock_size(layer) in EXACT_SIZES else 4
+    return 0 if layer.stock_size in EXACT_SIZES else 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +124,11 @@ class Query:
     def whole(self) -> list[arb]:
         """Sizes as computed."""
         return [up(a + b) for a, b in zip(self.sizes, self.errors, strict=True)]
+
+    @cached_property
+    def largest(self) -> arb:
+        """The largest of them."""
+        return largest(self.whole)
 
 
 def score(
@@ -173,8 +163,8 @@ def score(
         times = 2 if scaling else 1
         kept = scaling * products + times * (smaller(up(range_), up(products)) + carried + off)
         off += MARGIN * (format_.store * kept + format_.lost * (times + SCALED * features))
-    root = arb(stock_size(layer)).sqrt()  # stock attention holds queries times this
-    stored = all(fits(root * number, format_) for number in (products, *query.whole))
+    root = isqrt(layer.stock_size)  # stock attention holds queries times this
+    stored = fits(root * larger(up(products), query.largest), format_)
     if not (stored and fits(2 * root * products, format_, stored=False)):
         return INFINITE
     return up(carried + off)

@@ -63,9 +63,9 @@ from ..arithmetic.directed import LIBRARY_ULPS, above, dot_up, exp_up, lambert_u
 from ..arithmetic.formats import Format
 from ..arithmetic.forms import Forms
 from ..arithmetic.rounding import (
-    MARGIN,
     MOST_ROUNDINGS,
     ROUNDINGS,
+    all_orders,
     computed_weight,
     score_doubt,
     stored_result,
@@ -129,7 +129,7 @@ def read(keys: Keys, arithmetic: Format) -> list[FanColumn]:
     together, copies = _merged(keys)
     loud = int(np.argmax(together.scores.range.lo))
     gaps = (together.scores - together.scores[loud : loud + 1]).range.hi  # (T,)
-    heard = gaps + MARGIN * (together.score_error + together.score_error[loud])  # (T,), as computed
+    heard = gaps + all_orders(together.score_error + together.score_error[loud])  # (T,), as computed
     far = heard <= -MUTE
     near = np.flatnonzero(~far)
     tried = near if len(near) <= FEW else near[near == loud]
@@ -233,15 +233,15 @@ class _Fan:
 
         worst = float(keys.score_error[inside].max())
         eta = float(score_doubt(np.array(worst), np.array(worst), count, arithmetic))
-        whole, drift = lambert_up((tokens - 1) / e), MARGIN**3 * arithmetic.unit
-        reach = scale * (MARGIN * whole + crossing) + 2 * misfit  # X with η = 0
+        whole, drift = lambert_up((tokens - 1) / e), all_orders(arithmetic.unit, 3)
+        reach = scale * (all_orders(whole) + crossing) + 2 * misfit  # X with η = 0
         along = reach + 7 * scale * eta
         path = 2 * eta * along + drift * (0.55 * scale * (tokens - 1) + 2 * whole * along + 4 * eta * along)
         if len(higher) and len(lower):
             apart = 4 * eta + (2 * eta + 2 * (highest + 4 * eta) if highest > -4 * eta else 0.0)
         else:
-            apart = 2 * (eta - MARGIN * worst) + MARGIN * float(np.sort(keys.score_error[inside])[-2:].sum())
-        direct = MARGIN * (2 * plain + scale * apart)
+            apart = 2 * (eta - all_orders(worst)) + all_orders(float(np.sort(keys.score_error[inside])[-2:].sum()))
+        direct = all_orders(2 * plain + scale * apart)
         leak = (copies * computed_weight(-self.heard))[self.mute].sum()
         largest = float(range_.magnitude[inside].max()) + float(keys.value_error[:, column].max())
         average = largest + leak * spread
