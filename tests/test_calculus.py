@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from math import atan, cos, erf, exp, log, pi, sin, sqrt
+from math import atan, cos, erf, exp, inf, log, pi, sin, sqrt
 
 import numpy as np
 import pytest
@@ -231,7 +231,16 @@ def test_what_cannot_be_decided_is_not_called_a_root():
         assert not len(single)
         assert len(undecided) == 1
         assert undecided.lo[0] <= low <= high <= undecided.hi[0] < high + room
-    assert str(net("2 + cos(x)").roots()) == "no root, proved"
+    assert str(net("2 + cos(x)").roots()) == "no root, proved\nfor x in [-1, 1]"
+
+
+def test_answers_name_the_interval_that_they_are_about():
+    """A formula whose domain is open is known on a bounded one, and an integral over that is not the whole integral."""
+    settling = af.compile("exp(-x)", {"x": (0, inf)}, 1e-2)
+    last = float(settling.domain.hi[0])
+    for found in (settling.integrate(), settling.max(), settling.roots()):
+        assert found.domain == {"x": (0.0, last)}
+        assert str(found).splitlines()[-1].startswith("for x in [0, ")
 
 
 def test_time_that_runs_out_leaves_wide_answers_that_hold():

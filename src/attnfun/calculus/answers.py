@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from math import inf, nextafter
@@ -60,8 +61,18 @@ class Enclosure:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Answer(ABC):
     """What all answers have."""
+
+    domain: Place
+    """The box that it is about: the network's, which is bounded though a formula may have infinite ends."""
+
+    def __str__(self) -> str:
+        return f"{self.words()}\nfor {spelled(self.domain)}"
+
+    @abstractmethod
+    def words(self) -> str:
+        """The answer without its domain."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -77,7 +88,8 @@ class Integral(_Answer):
     assumptions: tuple[str, ...] = ()
     """What is taken for granted."""
 
-    def __str__(self) -> str:
+    def words(self) -> str:
+        """Both integrals."""
         return f"integral of the target: {self.target}\nintegral of the network: {self.network}"
 
 
@@ -96,7 +108,8 @@ class Extremum(_Answer):
     network_where: tuple[Place, ...]
     assumptions: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    def words(self) -> str:
+        """Both values, each with its places."""
         lines = [f"{self.kind} of the target: {self.target}", *(f"  at {spelled(place)}" for place in self.where)]
         lines += [f"{self.kind} of the network: {self.network}"]
         return "\n".join(lines + [f"  at {spelled(place)}" for place in self.network_where])
@@ -118,7 +131,8 @@ class Roots(_Answer):
     def __len__(self) -> int:
         return len(self.single)
 
-    def __str__(self) -> str:
+    def words(self) -> str:
+        """A line for each interval."""
         if not self.single and not self.undecided:
             return f"no root, {self.status.value}"
         lines = [f"one root: {root}" for root in self.single]

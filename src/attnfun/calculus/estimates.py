@@ -33,7 +33,7 @@ def estimated_integral(subject: Subject) -> Integral:
         rows = domain.sample(SAMPLES, np.random.default_rng(subject.certificate.seed))
     volume = float(np.prod(domain.hi - domain.lo))
     target, network = (volume * float(values.mean()) for values in (_target(subject, rows), _network(subject, rows)))
-    return Integral(_about(target), _about(network), subject.assumptions(True))
+    return Integral(subject.box, _about(target), _about(network), subject.assumptions(True))
 
 
 def estimated_extremum(subject: Subject, kind: str) -> Extremum:
@@ -43,7 +43,7 @@ def estimated_extremum(subject: Subject, kind: str) -> Extremum:
     axes = subject.function.domain.axes
     where = [{name: (float(x), float(x)) for name, x in zip(axes, row, strict=True)} for row, _ in found]
     values = [_about(value) for _, value in found]
-    return Extremum(kind, values[0], values[1], (where[0],), (where[1],), subject.assumptions(True))
+    return Extremum(subject.box, kind, values[0], values[1], (where[0],), (where[1],), subject.assumptions(True))
 
 
 def estimated_roots(subject: Subject) -> Roots:
@@ -56,7 +56,7 @@ def estimated_roots(subject: Subject) -> Roots:
         root = brentq(lambda x: float(_target(subject, np.array([[x]]))[0]), points[k], points[k + 1])
         found.append(_about(float(root)))  # type: ignore[arg-type]
     ordered = tuple(sorted(found, key=lambda each: each.lo))
-    return Roots(ordered, (), Status.ESTIMATED, subject.assumptions(True))
+    return Roots(subject.box, ordered, (), Status.ESTIMATED, subject.assumptions(True))
 
 
 def _best(subject: Subject, sign: float, values: Values) -> tuple[Floats, float]:

@@ -80,6 +80,7 @@ def extremum(subject: Subject, kind: str, tolerance: float, deadline: Deadline) 
         network = Enclosure(target.mid, target.mid, Status.ESTIMATED)
     domain = subject.function.domain
     return Extremum(
+        subject.box,
         kind,
         target,
         network,

@@ -101,6 +101,13 @@ class Subject:
         return self.function.target
 
     @property
+    def box(self) -> dict[str, tuple[float, float]]:
+        """The range of each variable."""
+        domain = self.function.domain
+        ends = zip(domain.axes, domain.lo.ravel().tolist(), domain.hi.ravel().tolist(), strict=True)
+        return {name: (low, high) for name, low, high in ends}
+
+    @property
     def bound(self) -> float:
         """How far target and network are apart, evaluation included, at every point."""
         each = float(errors_of(self.certificate)[self.function.output, -1])

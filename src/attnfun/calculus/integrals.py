@@ -50,7 +50,7 @@ def integral(subject: Subject, tolerance: float, deadline: Deadline) -> Integral
     network = Enclosure(float(low), float(high), subject.network_status(defined))
     if network.status is Status.ESTIMATED:
         network = Enclosure(target.mid, target.mid, Status.ESTIMATED)
-    return Integral(target, network, subject.assumptions(defined))
+    return Integral(subject.box, target, network, subject.assumptions(defined))
 
 
 def _distance(subject: Subject) -> float:

@@ -59,7 +59,7 @@ def roots(subject: Subject, deadline: Deadline) -> Roots:
         tuple(Enclosure(float(low), float(high), status) for low, high in zip(each.lo, each.hi, strict=True))
         for each in (single, undecided)
     )
-    return Roots(found, open_, status, subject.assumptions(defined))
+    return Roots(subject.box, found, open_, status, subject.assumptions(defined))
 
 
 def isolated(function: Function, deadline: Deadline) -> tuple[Interval, Interval, bool]:
