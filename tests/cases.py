@@ -115,8 +115,8 @@ CLOUD = RNG.normal(size=(60, 3))
 
 CASES = [
     Case("wave", "sin(3*x)", {"x": (-1, 1)}, 0.05),
-    Case("product", "sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.1),
-    Case("uncentred", "x**2/y", {"x": (100, 101), "y": (1, 2)}, 150.0),
+    Case("product", "sin(3*x)*y", {"x": (-1, 1), "y": (-1, 1)}, 0.2),
+    Case("uncentred", "x**2/y", {"x": (100, 101), "y": (1, 2)}, 400.0),
     Case("vector", "[exp(-x**2), x*y]", {"x": (0, 1), "y": (0, 2)}, 0.2),
     Case("kink", "abs(x - 0.2) + min(x, 0.1)", {"x": (-1, 1)}, 0.05),
     Case(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
+import math
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -17,6 +22,8 @@ settings.register_profile("steady", deadline=None, derandomize=True, max_example
 settings.load_profile("steady")
 
 
+KERNELS = Path(af.__file__).parent / "runtime" / "kernels" / "__pycache__"
+"""Where numba keeps them."""
 NAMES = {case.name: case.name for case in CASES} | {name: case.name for name, case in BY_CONSTRUCTION.items()}
 """Cases by their names and by the constructions that they are the first of."""
 
@@ -42,6 +49,36 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
         elif case := case_of(item):
             item.add_marker(pytest.mark.xdist_group(case))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """On a fresh clone workers take turns to import and to compile kernels, so that the second finds it done."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or any(KERNELS.glob("*.nbc")):
+        return (yield)
+    with (Path(tempfile.gettempdir()) / f"attnfun-{worker['testrunuid']}").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        try:
+            done = yield
+            compile_kernels()
+            return done
+        finally:
+            Path(turn.name).unlink(missing_ok=True)
+
+
+def compile_kernels() -> None:
+    """Run those that most tests need."""
+    net = af.compile("[sin(3*x), x*y]", {"x": (-1, 1), "y": (-1, 1)}, 0.5, construction="grid", time_limit=math.inf)
+    net([0.5, 0.5])
+    circuit = af.compile("abs(x) + exp(x*y)", {"x": (-1, 1), "y": (-1, 1)}, 0.1, construction="circuit")
+    circuit([0.5, 0.5])
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -149,10 +149,11 @@ def test_an_interrupted_proof_goes_on_where_it_was(tmp_path, compiled):
 
 def test_a_state_of_another_kind_is_not_read(tmp_path, compiled):
     claim = compiled(CASES[1], construction="grid").certificate.claim
-    bound_error(claim.target, claim.network, 0.1, Deadline(0.0, 0.0), checkpoint=tmp_path)
+    eps = CASES[1].eps
+    bound_error(claim.target, claim.network, eps, Deadline(0.0, 0.0), checkpoint=tmp_path)
     (state,) = tmp_path.iterdir()
     write(state, {"lo": np.zeros((1, 2))}, {"kind": "checkpoint"})
-    assert bound_error(claim.target, claim.network, 0.1, checkpoint=tmp_path).bound <= 0.1
+    assert bound_error(claim.target, claim.network, eps, checkpoint=tmp_path).bound <= eps
 
 
 @pytest.mark.parametrize("p", [1, 2, 3.5])

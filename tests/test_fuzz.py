@@ -247,6 +247,115 @@ def test_long_uses_of_a_network(name, net):
     assert not raw(lambda value: LONG_USES[name](net, value), FEW)
 
 
+@pytest.fixture(scope="module")
+def given_network() -> Any:
+    """A network that somebody else made."""
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1)).double()
+
+
+BOX = [(-1, 1)] * 2
+ABOUT_NETWORKS = {
+    "ranges": (af.ranges, {"box": BOX, "dtype": None, "tolerance": 0.5, "seed": 0}),
+    "certify": (af.certify, {"target": "x*y", "domain": BOX, "eps": None, "dtype": None, "seed": 0}),
+    "requirement": (af.certify, {"domain": BOX, "requirement": {0: (-5, 5)}, "eps": None}),
+    "compare": (lambda net, **given: af.compare(a=net, **given), {"b": "x*y", "domain": BOX, "eps": 9.0, "seed": 0}),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "name"), [(call, name) for call, (_, usual) in ABOUT_NETWORKS.items() for name in usual]
+)
+def test_questions_about_networks(call, name, given_network):
+    function, usual = ABOUT_NETWORKS[call]
+    assert not raw(lambda value: function(given_network, **usual | {name: value}, time_limit=readings(20)), FEW)
+
+
+@pytest.mark.parametrize("call", ABOUT_NETWORKS)
+def test_networks_of_every_kind_are_asked_about(call):
+    function, usual = ABOUT_NETWORKS[call]
+    assert not raw(lambda value: function(value, **usual, time_limit=readings(20)))
+
+
+RECTIFIERS = {"f": "x*y", "domain": BOX, "eps": 0.5, "units": 16, "dtype": "float64", "lipschitz": None, "seed": 0}
+
+
+@pytest.mark.parametrize("name", RECTIFIERS)
+def test_arguments_of_rectifiers(name):
+    assert not raw(lambda value: af.rectifiers(**RECTIFIERS | {name: value}, time_limit=readings(20)), FEW)
+
+
+CELLS = af.partition([[0.0], [1.0]], domain=(-1, 1))
+HEAD = {"values": [0.0, 1.0], "eps": 0.5, "gap": 0.5, "norm": "inf", "dtype": "float64"}
+OF = {"head": None, "domain": (-1, 1), "keys": [[1.0], [2.0]], "values": [1.0, 2.0], "number": 0, "before": None}
+
+
+@pytest.mark.parametrize("name", HEAD)
+def test_arguments_of_heads_of_partitions(name):
+    assert not raw(lambda value: CELLS.head(**HEAD | {name: value}), FEW)
+
+
+@pytest.mark.parametrize("name", OF)
+def test_partitions_of_heads(name, net):
+    assert not raw(lambda value: af.types.Partition.of(**OF | {"head": net} | {name: value}), FEW)
+
+
+CALCULUS = {
+    "diff": ("variable", "eps"),
+    "antiderivative": ("eps",),
+    "integrate": ("output", "tolerance"),
+    "roots": ("output",),
+    "max": ("output", "tolerance"),
+    "maximum": ("other",),
+}
+
+
+@pytest.fixture(scope="module")
+def line() -> af.types.Compiled:
+    return af.compile("sin(3*x)", LINE, 0.5, construction="grid")
+
+
+@pytest.mark.parametrize(("method", "name"), [(method, name) for method, names in CALCULUS.items() for name in names])
+def test_arguments_of_calculus(method, name, line):
+    short = {} if name == "other" else {"time_limit": readings(50)}
+    assert not raw(lambda value: getattr(line, method)(**short, **{name: value}), FEW)
+
+
+@pytest.mark.parametrize("method", ["diff", "integrate", "roots", "max", "tighten"])
+def test_time_limits_of_calculus(method, line):
+    assert not raw(lambda value: getattr(line, method)(time_limit=value), FEW[:4] + FEW[5:])  # not 1e300 s
+
+
+TWO = {"Q": af.Box([-1.0], [1.0]), "K": af.Box([0.0], [1.0])}
+DOMAINS = {
+    "first input": lambda value: af.compile(lambda Q, K: Q[..., 0] * K[..., 0], TWO | {"Q": value}, 0.9),
+    "second input": lambda value: af.compile(lambda Q, K: Q[..., 0] * K[..., 0], TWO | {"K": value}, 0.9),
+    "end": lambda value: af.compile("exp(-x**2)", {"x": (value, math.inf)}, 0.5),
+    "tolerance": lambda value: af.compile("atan(x)", {"x": (-math.inf, math.inf)}, value, budget=64),
+    "what settles": lambda value: af.compile(value, {"x": (-math.inf, math.inf)}, 0.5, budget=64),
+    "tail": lambda value: af.compile("(1-cos(x))**-0.25", {"x": (0, 1)}, 2.0, norm=1, tail=value, budget=64),
+}
+
+
+@pytest.mark.parametrize("name", DOMAINS)
+def test_domains_of_two_inputs_without_ends_and_tails(name):
+    assert not raw(DOMAINS[name], FEW)
+
+
+@pytest.mark.parametrize("where", [0, 1])
+def test_points_of_two_inputs(where):
+    net = af.compile(lambda Q, K: Q[..., 0] * K[..., 0], TWO, 0.9)
+    assert not raw(lambda value: net(*(value if k == where else [0.5] for k in (0, 1))))
+
+
+def test_beyond_a_domain_without_ends():
+    net = af.compile("atan(x)", {"x": (-math.inf, math.inf)}, 0.5, construction="grid")
+    for name in ("low", "high"):
+        assert not raw(lambda value, name=name: net.beyond(**{name: value}))
+
+
 @settings(max_examples=4)
 @given(VALUES)
 def test_values_drawn_at_random_everywhere(value):
@@ -408,6 +517,20 @@ def test_long_and_deep_formulas(text):
 
 @pytest.mark.parametrize("construction", ["grid", "spectral", "circuit", "subspace"])
 def test_amplitudes_near_the_largest_number_raise_no_warning(construction):
-    domain = {"x": (-1, 1), "y": (-1, 1), "z": (-1, 1)}
-    net = af.compile("1e276*tanh(x+y+z)", domain, 0.5, relative=True, construction=construction)
+    names = "xyz" if construction == "subspace" else "xy"
+    formula, domain = f"1e276*tanh({'+'.join(names)})", dict.fromkeys(names, (-1, 1))
+    net = af.compile(formula, domain, 0.5, relative=True, construction=construction)
     assert 0 < net.certificate.bound <= net.eps
+
+
+@pytest.mark.parametrize("construction", ["auto", "grid", "spectral", "circuit", "max-affine", "two-layer"])
+def test_values_whose_sums_are_no_numbers_are_refused(construction):
+    for amplitude in ("1e301", "3e307"):
+        for relative in (True, False):
+            with pytest.raises(af.errors.InputError, match=r"at most 1e\+300.*Divide"):
+                af.compile(f"{amplitude}*(2+sin(x)*y)", SQUARE, 0.3, relative=relative, construction=construction)
+
+
+def test_sizes_that_no_float_holds_are_said():
+    with pytest.raises(af.errors.ToleranceNotMet, match=r"needs about \d\.\d+e\+5\d\d tokens"):
+        af.compile("1e280*sin(x)*y", SQUARE, 0.3, construction="grid", budget=64)

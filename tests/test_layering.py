@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,6 +42,7 @@ ORDER = [
     "cli",
     "__main__",
 ]
+pytestmark = pytest.mark.xdist_group("layering")  # each file is read once
 SOURCE = Path(attnfun.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
@@ -57,23 +58,33 @@ DOWN = {
 """Where a method calls what stands below: imported when it is called."""
 
 
-def imports_of(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+@cache
+def imports_of(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
     """All imports of a file but those for the type checker alone, and whether they wait inside a function."""
-    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    found: list[tuple[ast.Import | ast.ImportFrom, bool]] = []
+    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
     while waiting:
         node, lazy = waiting.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
-            yield node, lazy
+            found.append((node, lazy))
         elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
             inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             waiting.extend((child, inside) for child in ast.iter_child_nodes(node))
+    return found
+
+
+@cache
+def classes_and_calls_of(path: Path) -> list[ast.ClassDef | ast.Call | ast.Compare]:
+    """The classes, calls and comparisons of a file."""
+    kinds = ast.ClassDef | ast.Call | ast.Compare
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, kinds)]
 
 
 def imported_rooms(path: Path) -> set[tuple[str, bool]]:
     """Top-level rooms that a file imports, and whether it does so inside a function."""
     depth = len(path.relative_to(SOURCE).parts)
     rooms = set()
-    for node, lazy in imports_of(ast.parse(path.read_text())):
+    for node, lazy in imports_of(path):
         if isinstance(node, ast.ImportFrom) and node.level == depth and node.module:
             names = [node.module]
         elif isinstance(node, ast.ImportFrom) and node.level == depth:
@@ -95,11 +106,11 @@ def test_every_room_has_its_place():
     assert {room(path) for path in FILES} == set(ORDER)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_go_up_only(path):
-    here = ORDER.index(room(path))
-    below = {(name, lazy) for name, lazy in imported_rooms(path) if ORDER.index(name) > here}
-    assert {(name, lazy) for name, lazy in below if not (lazy and (room(path), name) in DOWN)} == set()
+def test_imports_go_up_only():
+    for path in FILES:
+        here = ORDER.index(room(path))
+        below = {(name, lazy) for name, lazy in imported_rooms(path) if ORDER.index(name) > here}
+        assert {(name, lazy) for name, lazy in below if not (lazy and (room(path), name) in DOWN)} == set(), path
 
 
 def test_every_import_that_goes_down_is_one_that_some_file_has():
@@ -127,7 +138,7 @@ def test_rooms_import_each_other_in_no_circle():
 def files_of(path: Path) -> set[Path]:
     """The files that a file imports when it is loaded; a package stands for itself only if it is named as such."""
     files = set()
-    for node, lazy in imports_of(ast.parse(path.read_text())):
+    for node, lazy in imports_of(path):
         if isinstance(node, ast.ImportFrom) and node.level and not lazy:
             base = path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
             for name in [alias.name for alias in node.names]:
@@ -159,7 +170,7 @@ def test_one_class_has_one_name(apart):
     places: dict[str, list[str]] = {}
     for path in FILES:
         if (room(path) == "judge") == apart:
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in classes_and_calls_of(path):
                 if isinstance(node, ast.ClassDef):
                     places.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
@@ -169,7 +180,7 @@ def test_nobody_asks_for_the_class_of_a_domain():
     """A box, a region and points are domains behind one contract; only their own room knows the classes."""
     asked = []
     for path in FILES:
-        for node in ast.walk(ast.parse(path.read_text())) if room(path) not in ("domains", "judge") else ():
+        for node in classes_and_calls_of(path) if room(path) not in ("domains", "judge") else ():
             match node:
                 case ast.Call(func=ast.Name(id="isinstance"), args=[_, kinds]):
                     names = kinds
@@ -182,13 +193,12 @@ def test_nobody_asks_for_the_class_of_a_domain():
     assert asked == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_user_text_is_never_run_and_nothing_is_unpickled(path):
-    tree = ast.parse(path.read_text())
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    assert not called & {"eval", "exec", "__import__"}
-    imports = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert not imports & {"pickle", "marshal", "shelve"}
+def test_user_text_is_never_run_and_nothing_is_unpickled():
+    for path in FILES:
+        calls = [node.func for node in classes_and_calls_of(path) if isinstance(node, ast.Call)]
+        assert not {name.id for name in calls if isinstance(name, ast.Name)} & {"eval", "exec", "__import__"}, path
+        imports = {alias.name for node, _ in imports_of(path) if isinstance(node, ast.Import) for alias in node.names}
+        assert not imports & {"pickle", "marshal", "shelve"}, path
 
 
 def test_every_construction_states_its_theorem():

@@ -185,15 +185,15 @@ def test_the_cheapest_construction_is_chosen():
 
 
 @pytest.mark.parametrize(
-    ("formula", "chosen", "tokens"),
+    ("formula", "eps", "chosen", "tokens"),
     [
-        ("tanh(5*x)*tanh(3*y)", "spectral", 4),  # a product of two exact heads
-        ("cos(3*x + 5*y)", "circuit", 8),  # one function of one form
-        ("exp(x)*sin(y) + abs(x - y)", "circuit", 20),  # kinks and products in two variables
+        ("tanh(5*x)*tanh(3*y)", 1e-3, "spectral", 4),  # a product of two exact heads
+        ("cos(3*x + 5*y)", 1e-3, "circuit", 8),  # one function of one form
+        ("exp(x)*sin(y) + abs(x - y)", 1e-2, "circuit", 20),  # kinks and products in two variables
     ],
 )
-def test_structure_is_found_and_used(formula, chosen, tokens):
-    net = af.compile(formula, {"x": (-1, 1), "y": (-1, 1)}, 1e-3)
+def test_structure_is_found_and_used(formula, eps, chosen, tokens):
+    net = af.compile(formula, {"x": (-1, 1), "y": (-1, 1)}, eps)
     assert net.construction == chosen
     assert net.network.tokens <= tokens
     assert net.certificate.proved

@@ -102,7 +102,7 @@ def test_the_cost_grows_with_tokens_and_with_work() -> None:
         planned("spectral", tokens, work).cost for tokens in (10, 20) for work in (None, FREE, 4 * FREE, 16 * FREE)
     ]
     assert costs == [10, 10, 20, 40, 20, 20, 40, 80]
-    assert planned("grid", 10**400, None).cost == 10**400
+    assert planned("grid", 10**400, None).cost == planned("grid", 10**400, 4 * FREE).cost == 10**400
     works = [proof_work(10, 10**size, size) for size in (1, 2, 3)]
     assert works[0] < works[1] / 10 < works[2] / 100
     assert proof_work(10**5, 10**5, 1) == 10 * proof_work(10**4, 10**4, 1)  # few tokens of a long bank are in play

@@ -191,10 +191,15 @@ IN_MESSAGES = re.compile(r"\b(ask|asks|asked|blame|blamed)\b", re.IGNORECASE)
 SOURCES = sorted(Path(af.__file__).parent.rglob("*.py"))
 
 
+def name_of(function: ast.expr) -> str:
+    """The name that is called; nothing if it is no plain name."""
+    return function.id if isinstance(function, ast.Name) else ""
+
+
 def errors_of(tree: ast.AST) -> list[str]:
     """All texts in calls that make an error of attnfun."""
     kinds = {name for name, kind in vars(af.errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
-    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in kinds]
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and name_of(node.func) in kinds]
     parts = [part for call in calls for part in ast.walk(call) if isinstance(part, ast.Constant)]
     return [part.value for part in parts if isinstance(part.value, str)]
 

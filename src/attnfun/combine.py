@@ -253,7 +253,8 @@ def _axis(domain: Box, variable: str | None) -> int:
     if variable is None:
         _require(domain.size == 1, f"the variable must be named, one of {names}", got="none", remedy='Write diff("x").')
         return 0
-    _require(variable in domain.axes, f"the variable must be one of {names}", got=shown(variable))
+    known = isinstance(variable, str) and variable in domain.axes
+    _require(known, f"the variable must be one of {names}", got=shown(variable))
     return domain.axes.index(variable)
 
 

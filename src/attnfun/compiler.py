@@ -19,7 +19,7 @@ from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
 from .constructions.planner import FREE, Candidate, Queue
 from .domains.box import OUTSIDE, Box, Outside, as_box
-from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, did_you_mean, shown
+from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, about, did_you_mean, shown
 from .network import Network
 from .network.network import on_each_token
 from .proofs import Certificate, Claim, Effort, Progress, certify, judged
@@ -29,7 +29,7 @@ from .resources.memory import Memory
 from .resources.progress import with_progress
 from .runtime.kernels import allowance_for
 from .targets import Cache, Sampling, Status, Target, as_target
-from .targets.defects import jumps, refuse_defects
+from .targets.defects import jumps, refuse_defects, refuse_large_values
 from .targets.evaluations import parts_of
 from .targets.readers import read_network
 from .targets.settling import cut_off, is_open
@@ -184,6 +184,7 @@ def compile(
         request = request.fitted(goal).less(beyond)
         refuse_points(goal.domain, request.dtype, proof=request.proof)
         refuse_defects(goal, request.largest_jump, float(request.norm))
+        refuse_large_values(goal)
         request.refuse_finer_than_results(goal)
         found = for_each_token(construction, goal, request) or pursue(candidates(construction, goal), goal, request)
         return replace(found, certificate=judged(found.certificate, effort.deadline))
@@ -362,7 +363,7 @@ def _built(request: Request, target: Target, candidate: Candidate) -> Network:
     """The planned network, if there is room for it."""
     plan = candidate.settled
     numbers = TUNING.copies * max(plan.numbers, plan.tokens * (2 * (target.domain.size + 2) + target.outputs))
-    request.effort.memory.require(numbers, f"a network of {plan.tokens} tokens", "Relax eps=, or lower budget=.")
+    request.effort.memory.require(numbers, f"a network of {about(plan.tokens)} tokens", "Relax eps=, or lower budget=.")
     return candidate.theorem.build(target, plan, request.dtype)
 
 
@@ -509,7 +510,7 @@ def _best_miss(request: Request, target: Target, queue: Queue) -> ToleranceNotMe
             return reason
     cheapest = min((candidate for candidate, _ in queue.dropped), key=lambda each: each.rank)
     if cheapest.last is not None and cheapest.last.certificate.stopped:
-        return _missed(request, cheapest.last, f"A closer network takes {cheapest.tokens} tokens: raise budget=")
+        return _missed(request, cheapest.last, f"A closer network takes {about(cheapest.tokens)} tokens: raise budget=")
     return _over_budget(request, target, cheapest)
 
 
@@ -524,7 +525,7 @@ def _over_budget(request: Request, target: Target, candidate: Candidate) -> Tole
     theorem, tokens = candidate.theorem, candidate.tokens
     if "tokens" not in theorem.options:
         return ToleranceNotMet(
-            f"the construction {theorem.name} needs {tokens} tokens for this target",
+            f"the construction {theorem.name} needs {about(tokens)} tokens for this target",
             got=f"budget={request.budget}",
             remedy="Raise budget=.",
         )
@@ -536,7 +537,7 @@ def _over_budget(request: Request, target: Target, candidate: Candidate) -> Tole
     except TimeLimitReached as late:
         best, got = late.best, f"budget={request.budget}"
     return ToleranceNotMet(
-        f"eps={request.eps:g} needs about {tokens:.6g} tokens with the construction {theorem.name}",
+        f"eps={request.eps:g} needs about {about(tokens)} tokens with the construction {theorem.name}",
         got=got,
         remedy="Raise budget=, relax eps=, or shrink the domain.",
         best=best,

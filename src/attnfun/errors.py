@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from decimal import Decimal
 from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
 LONGEST = 300
 """Characters of a value that a message quotes."""
+LARGEST = 1e300
+"""Counts below are floats, to within rounding."""
 PLAIN = re.compile(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-fA-F]+>")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -39,6 +42,15 @@ def without_addresses(text: str) -> str:
 
 def _with_article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+def about(count: int) -> str:
+    """A count as a message gives it: six digits, however large it is.
+
+    >>> about(12), about(1234567), about(7 * 10**598)
+    ('12', '1.23457e+06', '7.00000e+598')
+    """
+    return f"{count:.6g}" if count < LARGEST else f"{Decimal(count):.6g}"
 
 
 def digits(number: float) -> str:

@@ -20,7 +20,7 @@ from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ProofFailed, ToleranceNotMet
+from ..errors import ProofFailed, ToleranceNotMet, about
 from ..resources.deadline import Deadline
 from ..targets import Target
 from .base import Construction, Plan, PlanRequest
@@ -44,6 +44,8 @@ TUNING = QueueTuning()
 
 FREE = 2e6
 """Work of a proof (`constructions/base.py`) that does not count: about a second's."""
+MOST = 1e100
+"""Tokens beyond are never built."""
 CHOSEN = "chosen"
 """The verdict on the construction that was taken."""
 
@@ -60,7 +62,7 @@ class Alternative:
 
     def __str__(self) -> str:
         layers = "1 layer" if self.depth == 1 else f"{self.depth} layers"
-        return f"{self.construction} ({self.tokens:.6g} tokens, {layers}): {self.verdict}"
+        return f"{self.construction} ({about(self.tokens)} tokens, {layers}): {self.verdict}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +125,10 @@ class Candidate:
 
     @property
     def cost(self) -> float:
-        """Tokens, which may be more than a float holds; more where their proof takes long."""
-        return self.tokens if self.work is None or self.work <= FREE else self.tokens * sqrt(self.work / FREE)
+        """Tokens; more where their proof takes long, unless there are more than anything holds."""
+        if self.work is None or self.work <= FREE or self.tokens > MOST:
+            return self.tokens
+        return self.tokens * sqrt(self.work / FREE)
 
     def described(self, verdict: str) -> Alternative:
         """For the summary."""
@@ -185,7 +189,7 @@ class Queue:
 
 def _verdict(candidate: Candidate, chosen: Candidate) -> str:
     if not candidate.forecast:
-        return f"not forecast, takes {candidate.tokens} tokens or more"
+        return f"not forecast, takes {about(candidate.tokens)} tokens or more"
     more = candidate.tokens - chosen.tokens
     size = "more tokens" if more > 0 else "fewer tokens" if more < 0 else ""
     if candidate.work is None or chosen.work is None:

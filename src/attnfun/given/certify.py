@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import as_float, real_number
+from ..arguments import as_float, real_number, whole_number
 from ..compiled import Compiled
 from ..domains.box import Box, as_box
 from ..errors import InputError, ProofFailed, SoundnessError, shown
@@ -55,7 +55,7 @@ def ranges(
     With up to 16 variables the box is cut until the ranges exceed those found at points by at most `tolerance` of their
     width, or the time is over. `dtype` names another arithmetic; "exact" is that of real numbers.
     """
-    domain, deadline = as_box(box), Deadline.of(time_limit)
+    domain, deadline, seed = as_box(box), Deadline.of(time_limit), whole_number("seed", seed, 0)
     share = real_number("tolerance", tolerance, least=0.0)
     given = read(network, domain)
     machine = Machine.of(arithmetic_of(given, dtype))
@@ -94,7 +94,7 @@ def compare(
 
     With `eps` the work stops as soon as the bound is at most eps, and ProofFailed says what came closest if it is not.
     """
-    box, deadline = as_box(domain), Deadline.of(time_limit)
+    box, deadline, seed = as_box(domain), Deadline.of(time_limit), whole_number("seed", seed, 0)
     first, second = read(a, box), read(b, box)
     return _compared(first, second, box, _tolerance(eps), dtype, deadline, seed)
 
@@ -120,6 +120,7 @@ def certify(
     if domain is None:
         raise InputError("a domain must be given", remedy='Pass domain={"x": (-1, 1)}, say.')
     box, deadline, tolerance = as_box(domain), Deadline.of(time_limit), _tolerance(eps)
+    seed = whole_number("seed", seed, 0)
     if (target is None) == (requirement is None):
         raise InputError("either a target or a requirement must be given", got="both" if requirement else "neither")
     given = read(network, box)
@@ -128,7 +129,8 @@ def certify(
     if _is_network(target):
         return _compared(given, read(target, box), box, tolerance, dtype, deadline, seed)
     wanted = as_target(target, box)
-    if given.network is not None and dtype in (None, given.dtype):
+    own = dtype is None or (isinstance(dtype, str) and dtype == given.dtype)
+    if given.network is not None and own:
         return _as_compiled(given, wanted, tolerance, deadline, seed)
     return _against(given, wanted, box, tolerance, dtype, deadline, seed)
 
@@ -278,6 +280,8 @@ def _required(
 ) -> NetworkCertificate:
     """Every condition on the outputs as an affine quantity that may not exceed zero."""
     machine, count = Machine.of(arithmetic_of(given, dtype)), int(np.prod(given.graph.output_shape))
+    if not isinstance(requirement, Mapping):
+        raise InputError("a requirement must be a dict", got=shown(requirement), remedy="As {0: (-1, 1)}.")
     matrix, offset = _conditions(requirement, count)
     problem = outputs_of(given.graph, machine, matrix, offset)
 

@@ -34,6 +34,9 @@ from .partition import Partition
 
 Floats = npt.NDArray[np.float64]
 
+LEAST_GAP = 1e-100
+"""Scores that are told apart by less are not as large as any domain's."""
+
 
 @dataclass(frozen=True)
 class PartitionTuning:
@@ -70,6 +73,7 @@ def head_of(
             got=f"norm={norm!r}, gap={gap!r}",
             remedy="Pass gap=0.05, say, or norm=1.",
         )
+    gap = None if gap is None else real_number("gap", gap, least=LEAST_GAP)
     domain = cells.domain if gap is None else Interiors(cells.slopes, cells.offsets, gap, _plain(cells.domain))
     target = CellValues(cells.slopes, cells.offsets, levels, domain, shape)
     beta, effort = _sharpness(cells, levels, eps, gap, p), Effort(Deadline.of(limit))
@@ -93,7 +97,7 @@ def head_of(
 
 
 def _norm(norm: str | float) -> float:
-    return inf if norm == "inf" else real_number("norm", norm, least=1.0)
+    return inf if isinstance(norm, str) and norm == "inf" else real_number("norm", norm, least=1.0)
 
 
 def _plain(domain: Box) -> Box:

@@ -78,14 +78,15 @@ def arithmetic_of(given: Given, dtype: object) -> str | None:
     """The number format that a claim is about, None for real arithmetic: the network's own unless another is named."""
     if isinstance(dtype, str) and dtype == EXACT:
         return None
-    name = given.dtype if dtype is None else dtype
-    if name not in ARITHMETICS and dtype is None:
+    if dtype is not None:
+        return dtype_name(dtype, (*ARITHMETICS,))
+    if given.dtype not in ARITHMETICS:
         raise InputError(
             f"networks are proved about in {' or '.join(ARITHMETICS)}, or in real arithmetic",
-            got=str(name),
+            got=given.dtype,
             remedy='Pass dtype="exact", or convert the network.',
         )
-    return dtype_name(name, (*ARITHMETICS,))
+    return given.dtype
 
 
 def _of_layers(network: Network, domain: Box) -> Given:

@@ -118,7 +118,9 @@ def chained(
     deadline: Deadline = NEVER,
 ) -> Chain:
     """Heads that follow functions (S,) -> (S, C) to within `aim`, or the best found with about `most` tokens."""
-    share, heads, last = pieces.tokens_each, 1, np.full(pieces.count, np.inf)
+    share: Floats = pieces.tokens_each
+    last: Floats = np.full(pieces.count, np.inf)
+    heads = 1
     best = fit = _Fit(line, pieces, Lattice.of(pieces, share), heads, aim, dtype)
     for _ in range(TUNING.rounds):
         if best.chain.error <= aim or fit.chain.size > most or deadline.over:

@@ -49,8 +49,10 @@ def least_squares(
     """The best point (n,) met from `start` with so many evaluations of the residual; each O(m n²)."""
     point, place = start, at(start)
     size, damping, worse = float(np.linalg.norm(place.residual)), FIRST_DAMPING, 2.0
-    scale, unit = np.zeros(len(start)), np.eye(len(start))
-    matrix = slope = np.empty(0)
+    scale: Floats = np.zeros(len(start))
+    matrix: Floats = np.empty(0)
+    slope: Floats = np.empty(0)
+    unit = np.eye(len(start))
     moved = True
     for _ in range(evaluations - 1):
         if deadline.over:

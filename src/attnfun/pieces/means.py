@@ -102,7 +102,8 @@ def _means_around_poles(target: Target, low: Floats, high: Floats) -> Floats:
 
     What is left after so many cuts counts as nothing.
     """
-    sizes, owner = np.prod(high - low, axis=1), np.arange(len(low))  # (P,)
+    sizes: Floats = np.prod(high - low, axis=1)  # (P,)
+    owner: npt.NDArray[np.intp] = np.arange(len(low))
     nodes, weights = np.polynomial.legendre.leggauss(TUNING.nodes)  # on [-1, 1]
     mesh = np.stack([axis.ravel() for axis in np.meshgrid(*[nodes] * low.shape[1], indexing="ij")], axis=1)  # (q, D)
     shares = np.prod(np.meshgrid(*[weights / 2] * low.shape[1], indexing="ij"), axis=0).ravel()  # (q,), sum 1

@@ -153,7 +153,9 @@ def resolution(line: Line, low: float, high: float, aim: float, most: int, deadl
     scale = float(np.abs(at_grid).max())
     tolerance = max(aim, NOISE * scale)
     first = low + TUNING.first_cut * (high - low)
-    starts, ends, done, lengths = np.array([low, first]), np.array([first, high]), list[Floats](), list[Floats]()
+    starts: Floats = np.array([low, first])
+    ends: Floats = np.array([first, high])
+    done, lengths = list[Floats](), list[Floats]()
     while len(starts):
         middles = starts + (ends - starts) / 2
         points = np.clip(middles[:, None] + (ends - starts)[:, None] / 2 * _TURNS, low, high)  # (P, degree+1)

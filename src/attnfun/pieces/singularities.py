@@ -103,8 +103,8 @@ def survey(line: Line, low: float, high: float, aim: float, deadline: Deadline =
     About `TUNING.between` samples go between any two support points of the fit, so the cost follows the difficulty.
     """
     turns = (1 - np.cos(np.linspace(0, np.pi, TUNING.first))) / 2
-    points = np.clip(low + (high - low) * turns, low, high)
-    values = line(points)  # (S, C)
+    points: Floats = np.clip(low + (high - low) * turns, low, high)
+    values: Floats = line(points)  # (S, C)
     mixture = np.random.default_rng(0).normal(size=values.shape[1])
     unit = float(np.abs(values).max()) or 1.0  # SciPy squares what it is given
     values, scale, wanted = values / unit, float(np.abs(values / unit).max()), aim / unit

@@ -150,7 +150,7 @@ def climbed(
     low, high = ends
     best = np.argsort(-errors)[: TUNING.climbers]
     rows, errors, spent = rows[best], errors[best], 0
-    steps = np.full(len(rows), step)
+    steps: Floats = np.full(len(rows), step)
     for _ in range(TUNING.climbs):
         if deadline.over:
             break

@@ -111,7 +111,7 @@ class Antiderivative(Target):
     def _panels(self) -> tuple[Floats, Interval]:
         """Ends of panels (P + 1,) and enclosures of F there."""
         low, high = self.formula.domain.starts()  # also where this is restricted to a part of it
-        ends = np.linspace(float(low[0, 0]), float(high[0, 0]), TUNING.first + 1)
+        ends: Floats = np.linspace(float(low[0, 0]), float(high[0, 0]), TUNING.first + 1)
         while True:
             parts = self._integrals(Interval(ends[:-1, None], ends[1:, None]))
             width = parts.hi - parts.lo

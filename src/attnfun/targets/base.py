@@ -28,6 +28,8 @@ BOUNDED = "Shrink the domain, or write that part so that it is bounded there, as
 """The remedy for a target that is not defined or not bounded somewhere."""
 SAMPLE = 4096
 """Points at which a target is sampled for its size."""
+LARGEST_VALUE = 1e300
+"""Sums of many values that are larger may be no numbers any more."""
 
 
 class Status(Enum):
@@ -214,8 +216,17 @@ def describe(box: Interval, domain: Box) -> str:
 
 
 def refuse_nonfinite(target: Target, rows: Floats, values: Floats) -> Floats:
-    """Pass finite values through; otherwise say where and why the target is undefined."""
+    """Pass finite values through; otherwise say where and why the target is undefined, or that values are too large."""
     bad = ~np.isfinite(values).all(axis=1)  # (B,)
+    huge = (np.abs(values) > LARGEST_VALUE).any(axis=1) & ~bad
+    if huge.any():
+        row = int(np.flatnonzero(huge)[0])
+        point = Interval(rows[row : row + 1])
+        raise InputError(
+            f"values of the target must be at most {LARGEST_VALUE:g}, so that sums of them are numbers",
+            got=f"{values[row, np.argmax(np.abs(values[row]))]:g} at {describe(point, target.domain)}",
+            remedy="Divide the target by a constant.",
+        )
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         point = Interval(rows[row : row + 1])

@@ -61,6 +61,9 @@ def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None
     if declared or target.continuous:
         return
     extent = (target.domain.hi - target.domain.lo).reshape(1, -1)
+    low: Floats
+    high: Floats
+    before: Floats
     low, high = target.domain.starts()  # (B, D)
     before, formula = np.full(len(low), inf), not target.may_jump  # (B,): width of the enclosure on a coarse box
     while len(low):
@@ -104,6 +107,15 @@ def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None
         left[rows[: len(wide)], axis[wide]] = right[rows[: len(wide)], axis[wide]] = middle[wide]
         low, high = np.concatenate([low[wide], right]), np.concatenate([left, high[wide]])
         before = np.concatenate([before[wide], before[wide]])
+
+
+def refuse_large_values(target: Target) -> None:
+    """Raise InputError where values at random points are too large for sums of them.
+
+    Black boxes are refused when they are sampled.
+    """
+    if target.evaluable and target.evaluations is None:
+        target.values(target.domain.sample(TUNING.kept, np.random.default_rng(0)))
 
 
 def axes_towards_poles(

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..formula.functions import CONSTANTS, OPERATIONS, TRUTHS
 from ..formula.program import Program, ProgramNode, enclosed_constant
 from ..formula.writing import LONGEST, Spelled, spelled, spelled_number
-from .base import Target, describe
+from .base import Floats, Target, describe
 from .callables import Traced
 from .combined import Composed, Stacked
 from .expression import Expression
@@ -289,7 +289,9 @@ def refuse_kinks(formula: Expression, axis: int) -> None:
     Boxes are cut until series of degree one are known in a neighbourhood of each, or one stays unknown however small it
     is.
     """
-    low, high = first, last = formula.domain.starts()  # (B, D)
+    first, last = formula.domain.starts()  # (B, D)
+    low: Floats = first
+    high: Floats = last
     whole, looked = high - low, 0
     while len(low):
         around = Interval(np.maximum(below(low), first), np.minimum(above(high), last))  # kinks may be where boxes meet

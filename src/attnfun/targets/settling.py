@@ -49,7 +49,7 @@ def is_open(domain: object) -> bool:
     if not isinstance(domain, Mapping) or len(domain) != 1:
         return False
     (ends,) = domain.values()
-    return isinstance(ends, tuple | list) and len(ends) == 2 and any(end in (math.inf, -math.inf) for end in ends)
+    return isinstance(ends, tuple | list) and len(ends) == 2 and any(math.isinf(as_float(end)) for end in ends)
 
 
 def strays(target: Target, low: float, high: float) -> float:
@@ -90,7 +90,8 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
         values = target.program.values(np.linspace(*ends, TUNING.samples)[:, None])
         scale = float(np.nanmax(np.abs(values))) if relative else 1.0
         off = strays(target, low, high)
-        return target.domain, off / (TUNING.share * eps * scale) if scale > 0 else math.inf
+        room = TUNING.share * eps * scale
+        return target.domain, off / room if room > 0 else math.inf
 
     sizes = [size for power in range(TUNING.farthest) if (size := 2.0**power) > finite]
     enough = next((size for size in sizes if tried(size)[1] <= 1.0), None)

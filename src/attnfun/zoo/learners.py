@@ -162,7 +162,8 @@ class Algorithm(RegisterProgram):
 def ridge(learner: Ridge, sizes: Sizes) -> tuple[Network, Algorithm]:
     """Ridge regression without intercept: `incontext/least_squares.py` as network and program."""
     p, steps = sizes.features, learner.n_steps or 0
-    c, one = 2.0 * p, np.eye(p)
+    c = 2.0 * p
+    one: Floats = np.eye(p)
 
     def gram(s: State) -> Floats:
         return (np.swapaxes(s["x"], 1, 2) @ s["x"] + s["penalty"]) / s["count"]

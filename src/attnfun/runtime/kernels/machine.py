@@ -75,7 +75,8 @@ def _attend(registers, operation, heads, room):
         for token in range(count):
             first, offset_here = key + (start + token) * features, offsets[offset + start + token]
             _sum(scores, token * LANES, offset_here, registers, queries, query, keys, first, features)
-        old[:] = peak
+        for lane in range(LANES):  # assigning arrays to slices takes seconds to compile
+            old[lane] = peak[lane]
         _grow(peak, scores, count)
         _weigh(scores, peak, count)
         target = sums if start == 0 else more
