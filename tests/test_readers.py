@@ -422,3 +422,23 @@ def test_transformers_of_columns_and_of_the_target_are_read():
         read_values(model.fit(rows, y), 3, rng.uniform(-1, 1, (9, 3)))
     with pytest.raises(InputError, match="QuantileTransformer"):
         read_graph(make_pipeline(QuantileTransformer(n_quantiles=5), Ridge()).fit(rows, y), as_box([(-1.0, 1.0)] * 3))
+
+
+def trained(inputs: int) -> nn.Module:
+    """A rectifier network, compiled, exported and trained for one step."""
+    torch.manual_seed(0)
+    given = nn.Sequential(nn.Linear(inputs, 1), nn.ReLU(), nn.Linear(1, 1))
+    module = af.compile(given, [(-1, 1)] * inputs, 1e-3).to_torch()  # one head, and others that are zero
+    descent = torch.optim.Adam(module.parameters(), 1e-2)
+    (module(torch.rand(8, inputs, dtype=torch.float64)) ** 2).mean().backward()
+    descent.step()
+    return module
+
+
+@pytest.mark.parametrize("inputs", [1, 2])  # with two, ranges on the way reach 1e284
+def test_exported_modules_are_compiled_again_after_training(inputs):
+    module, points = trained(inputs), np.random.default_rng(0).uniform(-1, 1, (50, inputs))
+    again = af.compile(module, [(-1, 1)] * inputs, 0.2)
+    assert again.certificate.proved
+    with torch.no_grad():
+        assert np.abs(again(points) - module(torch.tensor(points)).numpy()).max() <= again.certificate.bound

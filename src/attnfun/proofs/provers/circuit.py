@@ -91,10 +91,8 @@ class _Matching:
         beyond = self.reach - np.abs(shared) @ sizes[own]  # what arguments have in other variables
         unlike = np.abs(form.coefficients[own] - shared) @ sizes[own] + np.maximum(beyond, 0.0)  # (K,)
         alike = np.flatnonzero(unlike <= TUNING.same * (np.abs(form.coefficients[own]) @ sizes[own]))
-        likely = [
-            (_misfit(bank, range_claim(circuit.units[number], *argument_of(circuit, number, form))), number)
-            for number in alike.tolist()
-        ]
+        claims = ((range_claim(circuit.units[k], *argument_of(circuit, k, form)), k) for k in alike.tolist())
+        likely = [(_misfit(bank, claim), number) for claim, number in claims if claim is not None]
         if not likely:
             return None
         number = min(likely)[1]

@@ -36,6 +36,7 @@ from ...arithmetic.directed import rounded_up
 from ...arithmetic.formats import FORMATS, Format
 from ...arithmetic.forms import Forms
 from ...arithmetic.rounding import OWN, linear_error, with_sum
+from ...domains.box import NARROWEST, WIDEST
 from ...formula.circuits import Circuit, Unit
 from ...formula.composites import Composite
 from ...network import Attention, Network
@@ -184,9 +185,9 @@ class _Walk:
             return None
         shift, apart = argument_of(self.circuit, unit, form)
         total = rounded_up(float(apart + off.sum()), 2)
-        if not np.isfinite(total):
-            return None
         own = self.circuit.units[unit]
+        if not np.isfinite(total) or range_claim(own, shift, total) is None:
+            return None
         key = (own.function, own.low, own.high, shift, *stored(bank))
         return _Argument(unit, bank, off, shift, apart, total, key)
 
@@ -197,7 +198,10 @@ class _Walk:
         """
         self.deadline.check("the proof")
         unit = self.circuit.units[read.unit]
-        known = self.guide.known(read.bank, read.unit, range_claim(unit, read.shift, reach))
+        claim = range_claim(unit, read.shift, reach)
+        if claim is None:
+            raise refuse_proof(NAME, "must have arguments of moderate size", reach)
+        known = self.guide.known(read.bank, read.unit, claim)
         exact, rounded, deployed = (
             unit.modulus(distance)
             for distance in (read.apart, rounded_up(read.apart + float(read.off[OWN]), 1), read.total)
@@ -231,14 +235,15 @@ def argument_of(circuit: Circuit, unit: int, form: Forms) -> tuple[float, float]
     return shift, float(Forms(coefficients, difference.slack, difference.frame).size)
 
 
-def range_claim(unit: Unit, shift: float, off: float) -> OneVariable:
-    """The unit's function of the feature that a head reads, on the feature's range."""
+def range_claim(unit: Unit, shift: float, off: float) -> OneVariable | None:
+    """The unit's function of the feature that a head reads, on the feature's range; None if no box is so large."""
     low, high = np.nextafter(unit.low - off, -inf), np.nextafter(unit.high + off, inf)
     function = unit.function.clipped(*unit.clips(off))
     if shift:
         function = function.after(Composite.variable().scaled(Interval(1.0), Interval(-shift)))
     ends = np.nextafter(low + shift, -inf), np.nextafter(high + shift, inf)
-    return OneVariable(function, float(ends[0]), float(ends[1]))
+    low, high = float(ends[0]), float(ends[1])
+    return OneVariable(function, low, high) if NARROWEST <= high - low <= WIDEST else None
 
 
 def _alone(layer: Attention, number: int, feature: int, dtype: str) -> Network:

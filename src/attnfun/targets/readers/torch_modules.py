@@ -670,16 +670,28 @@ def _multi_head_attention(
         raise TypeError("masks, further keys or dropout")
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else np.split(in_proj_weight, 3)
     biases = [None] * 3 if in_proj_bias is None else np.split(in_proj_bias, 3)
+    used = _used(weights, biases, out_proj_weight, num_heads)
     heads = []
     for part, weight, bias in zip((query, key, value), weights, biases, strict=True):
         length = write.shape(_array(part))[0]
         if write.shape(_array(part))[1] != 1:
             raise TypeError("sequences that are more than the tokens of one point")
-        projected = write.linear(_array(part), weight.T, bias)  # (n, 1, E)
-        heads.append(write.transpose(write.reshape(projected, (length, num_heads, -1)), (1, 0, 2)))  # (H, n, k)
+        projected = write.linear(_array(part), weight[used].T, None if bias is None else bias[used])  # (n, 1, E)
+        size = len(weight) // num_heads
+        heads.append(write.transpose(write.reshape(projected, (length, len(used) // size, -1)), (1, 0, 2)))  # (H, n, k)
     mixed = write.transpose(write.attention(*heads), (1, 0, 2))  # (n, H, k)
     length = write.shape(mixed)[0]
-    return write.linear(write.reshape(mixed, (length, 1, -1)), out_proj_weight.T, out_proj_bias), None
+    return write.linear(write.reshape(mixed, (length, 1, -1)), out_proj_weight[:, used].T, out_proj_bias), None
+
+
+def _used(weights: Sequence[Floats], biases: Sequence[Floats | None], output: Floats, heads: int) -> Any:
+    """The features (E,) of heads that count: heads whose values are zero, or that no output reads, add nothing."""
+    values = weights[2].reshape(heads, -1)
+    bias = np.zeros(heads) if biases[2] is None else biases[2].reshape(heads, -1).any(axis=1)
+    read = output.reshape(len(output), heads, -1).any(axis=(0, 2))
+    counting = (values.any(axis=1) | (bias != 0)) & read  # (H,)
+    counting = counting if counting.any() else np.ones(heads, dtype=bool)
+    return np.flatnonzero(np.repeat(counting, len(output) // heads))
 
 
 def _convolution(
