@@ -492,8 +492,9 @@ def _rounding(result: Compiled) -> float:
 def _missed(request: Request, best: Compiled, remedy: str) -> ToleranceNotMet:
     """The error for a tolerance that the best network misses; a proof that a limit of memory ended says so."""
     reasons = dict.fromkeys(reason for reason in (best.certificate.stopped, remedy) if reason)  # each once
+    close = request.eps is not None and best.certificate.bound <= request.eps  # an estimate, which proves nothing
     return ToleranceNotMet(
-        f"eps={request.eps:g} could not be reached",
+        f"eps={request.eps:g} could not be {'proved' if close else 'reached'}",
         got=f"{best.certificate.headline} with {best.network.tokens} tokens",
         remedy=f"{'. '.join(reasons)}.",
         best=best,
