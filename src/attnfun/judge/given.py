@@ -170,7 +170,7 @@ class _GivenJudge:
 
     def _bounded(self, box: Box) -> tuple[list[arb], Floats]:
         """Bounds on the quantities on a box, and how much each axis moves each, (Q, D)."""
-        self.limits.box(1)
+        self.limits.box(len(box.low), self.space.count * sum(graph.work for graph in self.claim.graphs))
         run = Run(self.machine, self.space, self.limits.step)
         exact = box.variables(self.space)
         seen = [Noisy.of(each).widened(self.machine.entered(each.range.most)).promoted() for each in exact]

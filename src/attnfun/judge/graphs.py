@@ -62,6 +62,11 @@ class Graph:
     output: int
     shape: tuple[int, ...]
 
+    @property
+    def work(self) -> int:
+        """About how many products an evaluation takes: the numbers in its arrays."""
+        return sum(array.size for node in self.nodes for array in node.data.values() if isinstance(array, np.ndarray))
+
 
 def graph_of(words: Any, arrays: Tensors, prefix: str) -> Graph:
     """A graph in a description; arrays stand under `prefix` and the number of the node."""
