@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LEAVES = 64
 """Leaves of the proofs that are judged as they are issued, at most."""
-BOXES = 4 * LEAVES
+BOXES = 10 * LEAVES
 """Boxes in one variable that the judge may take, half as many in two: its enclosures may be coarser."""
 SCORES = 2**13
 """Leaves times memory tokens, and scores between data tokens, at most."""
