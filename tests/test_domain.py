@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.domains.box import as_box
+from attnfun.domains.box import as_box, read_box
 
 
 def test_all_the_ways_to_write_a_domain():
@@ -42,7 +42,7 @@ def test_all_the_ways_to_write_a_domain():
     ],
 )
 def test_bad_domains_are_refused(bad):
-    with pytest.raises(af.errors.InputError, match=r"domain|interval|pair|shape"):
+    with pytest.raises(af.errors.InputError, match=r"domain|interval|pair|shape|end of"):
         as_box(bad)
 
 
@@ -98,3 +98,12 @@ def test_what_is_wrong_with_an_end_or_a_size_is_said_in_sentences():
         af.compile("sin(x)", {"x": (0, "2*pie")}, 0.1)
     with pytest.raises(af.errors.InputError, match=r"options=.*must say how many.*got no tokens"):
         af.compile("sin(x)", (0, 1), construction="grid")
+
+
+@pytest.mark.parametrize(
+    "read", [lambda: as_box({"x": (0, 1), "y": (0, "2*pie")}), lambda: read_box("x=0:1 y=0:2*pie")]
+)
+def test_ends_that_are_no_numbers_are_named(read):
+    wanted = r"the upper end of y must be a number; got '2\*pie'.*Did you mean pi"
+    with pytest.raises(af.errors.InputError, match=wanted):
+        read()

@@ -442,3 +442,8 @@ def test_exported_modules_are_compiled_again_after_training(inputs):
     assert again.certificate.proved
     with torch.no_grad():
         assert np.abs(again(points) - module(torch.tensor(points)).numpy()).max() <= again.certificate.bound
+
+
+def test_what_of_a_classifier_is_compiled_makes_sense_for_classifiers_only():
+    with pytest.raises(af.errors.InputError, match="output= must be for a classifier"):
+        af.compile("x", {"x": (0, 1)}, 0.1, output="logits")

@@ -263,7 +263,7 @@ def as_box(domain: object) -> Box:
             from .two_inputs import TwoInputs  # made of boxes, which stand above it
 
             return TwoInputs({name: as_box(part) for name, part in domain.items()})
-        pairs = [_as_pair(pair) for pair in domain.values()]
+        pairs = [_as_pair(pair, str(name)) for name, pair in domain.items()]
         return Box([low for low, _ in pairs], [high for _, high in pairs], tuple(domain))
     if isinstance(domain, Sequence | np.ndarray) and not isinstance(domain, str) and len(domain) > 0:
         if np.ndim(domain[0]) == 0:  # type: ignore[arg-type]
@@ -324,12 +324,12 @@ def as_end(value: object) -> float:
     return end
 
 
-def _end(which: str, name: str, text: str) -> float:
-    """An end of a range in words; the reason names the end that is wrong."""
+def _end(which: str, name: str, value: object) -> float:
+    """An end of a range; the reason names the end that is wrong."""
     try:
-        return as_end(text)
+        return as_end(value)
     except InputError as reason:
-        raise InputError(f"the {which} end of {name} must be a number", got=repr(text), remedy=reason.remedy) from None
+        raise InputError(f"the {which} end of {name} must be a number", got=repr(value), remedy=reason.remedy) from None
 
 
 def _within(rows: Floats, low: Floats, high: Floats) -> bool:
@@ -343,14 +343,14 @@ def _within(rows: Floats, low: Floats, high: Floats) -> bool:
     return True
 
 
-def _as_pair(pair: Any) -> tuple[float, float]:
+def _as_pair(pair: Any, name: str = "an axis") -> tuple[float, float]:
     try:
         low, high = pair
     except (TypeError, ValueError):
         low = high = None
-    ends = as_end(low), as_end(high)
+    ends = _end("lower", name, low), _end("upper", name, high)
     if np.isnan(ends).any():
-        raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=shown(pair))
+        raise InputError("each axis of a domain needs a pair of numbers (lo, hi)", got=f"{shown(pair)} for {name}")
     return ends
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...arguments import one_of
 from ...domains.box import Box
-from ...errors import InputError
+from ...errors import InputError, shown
 from ..base import Target
 from ..piecewise import PiecewiseLinear
 from . import comparison
@@ -54,6 +54,12 @@ def read_graph(model: object, domain: Box) -> Reading | None:
 def read_network(model: object, domain: Box, output: str | None = None) -> Target | None:
     """A network of another framework as a target, or None if it is nothing of the kind."""
     reading = read_graph(model, domain)
+    if reading is None and output is not None:
+        raise InputError(
+            "output= must be for a classifier from PyTorch, scikit-learn or ONNX",
+            got=f"output={shown(output)} for {type(model).__name__}",
+            remedy="Leave output= out.",
+        )
     if reading is None:
         return None
     graph = reading.graph if output is None else with_output(reading, one_of("output", output, OUTPUTS))
