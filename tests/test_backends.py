@@ -168,6 +168,26 @@ def test_a_torch_module_without_gradients_leaves_out_padding_unless_it_is_watche
     assert module(points[:0]).shape == (0, *network.shape_out)
 
 
+@pytest.mark.parametrize("name", RANDOM)
+def test_a_torch_module_that_was_trained_is_the_same_without_gradients(name):
+    """Training may fill what was padding."""
+    network = RANDOM[name]
+    points = torch.tensor(np.random.default_rng(2).normal(size=(5, *network.shape_in)))
+    for place in (
+        "attention.out_proj.weight",
+        "attention.in_proj_weight",
+        "attention.q_proj_weight",
+        "attention.in_proj_bias",
+    ):
+        module = to_torch(network, network.shape_in, network.shape_out)
+        for parameter_name, parameter in module.named_parameters():
+            if parameter_name.endswith((place, "attention.k_proj_weight", "attention.v_proj_weight")):
+                parameter.data += 0.1
+        with torch.no_grad():
+            without = module(points)
+        assert torch.allclose(without, module(points), rtol=0, atol=1e-12)
+
+
 def test_one_point_or_many_makes_no_difference(case, compiled):
     net = compiled(case)
     points = net.domain.unflatten(net.domain.sample(37, np.random.default_rng(3)))

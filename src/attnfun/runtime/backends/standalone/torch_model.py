@@ -115,7 +115,16 @@ class MemoryAttention(nn.Module):
             and len(self.memory) > 0
             and self._block() >= LEAST
             and self.memory.dtype in WIDE
+            and self._padding_adds_nothing(*self.used)
         )
+
+    def _padding_adds_nothing(self, heads: int, size: int, width: int) -> bool:
+        """Are weights zero where outputs would read padding, or scores add it? Training may change that."""
+        stock, each = self.attention, (self.attention.num_heads, self.attention.head_dim)
+        output = stock.out_proj.weight[: self.width_out].view(-1, *each)  # (o, H, k)
+        query = (stock.q_proj_weight if stock.in_proj_weight is None else stock.in_proj_weight)[: stock.embed_dim]
+        queries = query.view(*each, -1)[:heads, size:], stock.in_proj_bias[: stock.embed_dim].view(each)[:heads, size:]
+        return not any(part.any() for part in (output[:, heads:], output[:, :heads, width:], *queries))
 
     def _without_padding(self, columns: Tensor) -> Tensor:
         """Attention with the stock weights, tokens as columns: (d, R) -> (o, R). Softmax along rows is much faster."""
