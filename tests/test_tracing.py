@@ -224,7 +224,7 @@ def branching(x):
     ("function", "words"),
     [
         (branching, ("a branch on a value", "test_tracing.py", "np.where")),
-        (lambda x: np.floor(x), ("np.floor", "it jumps")),
+        (lambda x: np.floor(x), ("np.floor", "it jumps", "no lipschitz= is true")),
         (lambda x: np.sort(np.stack([x] * 9, -1), -1)[..., 0], ("an order of 9 numbers", "at most 8")),
         (lambda x: x[x > 0].sum() + 0 * x, ("sum of a selection by a condition", "np.where")),
         (lambda x: np.linalg.eigvals(x[:, None, None])[:, 0], ("np.linalg.eigvals", "test_tracing.py")),

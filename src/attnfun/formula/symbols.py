@@ -75,7 +75,7 @@ SAME = {"positive", "conjugate"}
 FOLDS = {"add": "+", "multiply": "*", "maximum": "max", "minimum": "min", "logical_and": "and", "logical_or": "or"}
 FOLDS |= {"fmax": "max", "fmin": "min", "bitwise_and": "and", "bitwise_or": "or"}
 """Reductions along an axis."""
-JUMP = "it jumps: use a continuous function"
+JUMP = "it jumps: use a continuous function, or np.where with comparisons"
 REMEDIES = {
     "floor": JUMP,
     "ceil": JUMP,

@@ -343,7 +343,8 @@ class BlackBox(Target):
     status = Status.ESTIMATED
     enclosable = False
     kind = "black box"
-    ENDED = "): declare lipschitz= for a conditional certificate"
+    DECLARE = "): declare lipschitz= for a conditional certificate"
+    JUMPS = "): no lipschitz= is true of a function that jumps"
 
     @staticmethod
     def began(name: str) -> str:
@@ -353,13 +354,14 @@ class BlackBox(Target):
     @classmethod
     def says_why(cls, lines: Sequence[str], name: str) -> bool:
         """Are these the assumptions of a black box of this name, whatever the reason?"""
-        return len(lines) == 1 and lines[0].startswith(cls.began(name)) and lines[0].endswith(cls.ENDED)
+        return len(lines) == 1 and lines[0].startswith(cls.began(name)) and lines[0].endswith((cls.DECLARE, cls.JUMPS))
 
     def __init__(self, function: PythonFunction, reason: str, sampling: Sampling | None = None) -> None:
         vars(self).update(function=function, domain=function.domain, output_shape=function.output_shape)
+        ended = self.JUMPS if "it jumps" in reason else self.DECLARE
         vars(self).update(
             record=Evaluations(function, self.domain.size, self.outputs, sampling, function.name, function.made_of),
-            assumptions=(f"{self.began(function.name)}{on_one_line(reason)}{self.ENDED}",),
+            assumptions=(f"{self.began(function.name)}{on_one_line(reason)}{ended}",),
         )
 
     def values(self, rows: Floats) -> Floats:
