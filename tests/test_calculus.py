@@ -362,6 +362,15 @@ def test_kinks_are_named(text):
         derivative(Expression(text, Box([-1], [1], ("x",))), 0)
 
 
+def test_derivatives_are_written_without_factors_of_one_and_double_signs() -> None:
+    for text, slope in [
+        ("exp(-x*x)", "exp(-x*x)*(-x - x)"),
+        ("3 - cos(x)", "sin(x)"),
+        ("cos(x) - sin(x)", "-sin(x) - cos(x)"),
+    ]:
+        assert derivative(Expression(text, Box([0], [0.5], ("x",))), 0).text == slope
+
+
 def test_antiderivatives(tmp_path):
     made = net("exp(x)*cos(3*x)", eps=1e-2).antiderivative(eps=1e-3)
     points = np.linspace(-1, 1, 201)

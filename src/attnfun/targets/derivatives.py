@@ -23,14 +23,14 @@ from ..arithmetic.jets import variables
 from ..errors import InputError
 from ..formula.functions import CONSTANTS, OPERATIONS, TRUTHS
 from ..formula.program import Program, ProgramNode, enclosed_constant
-from ..formula.writing import LONGEST, Spelled, spelled, spelled_number
+from ..formula.writing import BINDS, LONGEST, Spelled, spelled, spelled_number
 from .base import Floats, Target, describe
 from .callables import Traced
 from .combined import Composed, Stacked
 from .expression import Expression
 from .piecewise import PiecewiseLinear
 
-ZERO, ONE, TWO = (spelled_number(number) for number in (0.0, 1.0, 2.0))
+ZERO, ONE, TWO, MINUS_ONE = (spelled_number(number) for number in (0.0, 1.0, 2.0, -1.0))
 MOST_BOXES = 4096
 """Boxes in the search for a place where a function has no derivative."""
 NARROWEST = 2.0**-40
@@ -253,20 +253,37 @@ def _lower_power(program: Program, node: ProgramNode, u: Spelled, exponent: Spel
 
 
 def plus(a: Spelled, b: Spelled) -> Spelled:
-    """a + b, without zeros."""
-    return b if a == ZERO else a if b == ZERO else spelled("+", [a, b])
+    """a + b, without zeros; `a + -b` is a difference."""
+    if ZERO in (a, b):
+        return b if a == ZERO else a
+    return spelled("-", [a, _opposite(b)]) if _is_negative(b) else spelled("+", [a, b])
 
 
 def minus(a: Spelled, b: Spelled) -> Spelled:
-    """a - b, without zeros."""
+    """a - b, without zeros; `a - -b` is a sum."""
+    if _is_negative(b):
+        return plus(a, _opposite(b))
     return a if b == ZERO else spelled("neg", [b]) if a == ZERO else spelled("-", [a, b])
 
 
 def times(a: Spelled, b: Spelled) -> Spelled:
-    """a * b, without zeros and ones."""
+    """a * b, without zeros and ones; `-1 * b` is -b."""
     if ZERO in (a, b):
         return ZERO
-    return b if a == ONE else a if b == ONE else spelled("*", [a, b])
+    for one, other in ((a, b), (b, a)):
+        if one in (ONE, MINUS_ONE):
+            return other if one == ONE else minus(ZERO, other)
+    return spelled("*", [a, b])
+
+
+def _is_negative(text: Spelled) -> bool:
+    """Does it begin with a sign that holds for all of it?"""
+    return text.binds == BINDS["neg"]
+
+
+def _opposite(negative: Spelled) -> Spelled:
+    """The text behind that sign."""
+    return Spelled(negative.text[1:], BINDS["**"])
 
 
 def over(a: Spelled, b: Spelled) -> Spelled:
