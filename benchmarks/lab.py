@@ -21,9 +21,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from attnfun.errors import AttnfunError
-from attnfun.look.lab import requests
-from attnfun.look.lab.limits import Limits
-from attnfun.look.lab.worker import Worker
+from attnfun.lab import requests
+from attnfun.lab.worker import Limits, Worker
 
 RESULTS = Path(__file__).parent / "results"
 SECONDS, GRACE = 10.0, 60.0

@@ -19,7 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 import attnfun as af
-from attnfun.look.lab.gallery import GALLERY
+from attnfun.lab.gallery import GALLERY
 from test_report import NASTY, hostile
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -40,7 +40,7 @@ def test_sources_follow_imports_and_leave_out_rooms_that_no_number_depends_on():
     assert "tests/grammar.py" in sources["soak"]
     assert "src/attnfun/constructions/spectral.py" in sources["tightness"]  # found by name when it runs
     assert not [name for name in sources["tightness"] if name.startswith("src/attnfun/look/")]
-    assert "src/attnfun/look/lab/page.py" in sources["lab"]
+    assert "src/attnfun/lab/page.py" in sources["lab"]
     assert "src/attnfun/experiments/relu.py" in sources["relu"]
 
 

@@ -12,13 +12,11 @@ import pytest
 
 import attnfun as af
 from attnfun.cli import main
-from attnfun.look.lab import requests
-from attnfun.look.lab.child import serve
-from attnfun.look.lab.gallery import GALLERY
-from attnfun.look.lab.limits import Limits
-from attnfun.look.lab.tasks import TASKS, compiled, ridge, warmed
-from attnfun.look.lab.worker import RequestFailed, Worker
-from attnfun.look.views.temperature import at_temperature
+from attnfun.lab import requests
+from attnfun.lab.child import serve
+from attnfun.lab.gallery import GALLERY
+from attnfun.lab.tasks import TASKS, at_temperature, compiled, ridge, warmed
+from attnfun.lab.worker import Limits, RequestFailed, Worker
 
 WAVE = {"formula": "sin(3*x)", "domain": "x=-1:1", "temperature": 1.0}
 HUGE = {"formula": "sin(3*x)", "domain": "x=-1:1", "construction": "cross", "proof": False}
@@ -153,9 +151,9 @@ def test_ridge_regression_in_context_is_that_of_scikit_learn():
 
 def test_long_formulas_and_bad_ports_are_refused():
     with pytest.raises(af.errors.InputError, match="at most 2000 letters"):
-        Limits().check("x" * 2001, "x=0:1")
+        requests.check(Limits(), "x" * 2001, "x=0:1")
     with pytest.raises(af.errors.InputError, match="at most 8 variables"):
-        Limits().check("x", " ".join(f"x{k}=0:1" for k in range(9)))
+        requests.check(Limits(), "x", " ".join(f"x{k}=0:1" for k in range(9)))
     with pytest.raises(SystemExit) as left:
         main(["lab", "--port", "70000"])
     assert left.value.code == 2

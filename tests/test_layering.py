@@ -28,6 +28,7 @@ ORDER = [
     "runtime",
     "constructions",
     "proofs",
+    "look",
     "calculus",
     "compiled",
     "compiler",
@@ -37,7 +38,7 @@ ORDER = [
     "incontext",
     "zoo",
     "__init__",
-    "look",
+    "lab",
     "experiments",
     "cli",
     "__main__",
@@ -51,11 +52,8 @@ def room(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-DOWN = {
-    ("calculus", "combine"),  # operators and methods of a compiled network make others
-    *(("compiled", "look"), ("incontext", "look"), ("given", "look")),  # plot() and report()
-}
-"""Where a method calls what stands below: imported when it is called."""
+DOWN = {("calculus", "combine")}
+"""Operators of a compiled network compile others, so that class and function need each other: one import waits."""
 
 
 @cache

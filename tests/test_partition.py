@@ -221,7 +221,7 @@ def test_what_is_no_head_is_refused():
     deep = af.compile("abs(sin(3*x))", {"x": (-1, 1)}, eps=1e-4, construction="spectral")
     for given, keywords, message in (
         (head, {"keys": np.ones((3, 4))}, "4 variables"),
-        (head, {"keys": np.ones((3, 5))}, r"shape \(T, 4\)"),
+        (head, {"keys": np.ones((3, 5))}, r"shape \(N, 4\)"),
         (head, {"keys": np.ones((3, 4)), "number": 2}, "number must be"),
         (head, {}, "needs its keys"),
         (torch.nn.Linear(2, 2), {}, "read off"),

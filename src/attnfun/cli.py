@@ -23,7 +23,7 @@ from rich.progress import Progress
 
 import attnfun as af
 from attnfun.compiled import refuse_other_format
-from attnfun.compiler import BUDGET
+from attnfun.constructions.planner import BUDGET
 from attnfun.domains.box import read_box
 from attnfun.errors import AttnfunError, require
 from attnfun.given import NetworkCertificate
@@ -464,8 +464,8 @@ def lab(
     show: Annotated[bool, typer.Option("--show/--no-show", help="Open the page in a browser.")] = True,
 ) -> None:
     """Serve a page for experiments: formulas, sliders, a gallery, downloads."""
-    from attnfun.look.lab import launch
-    from attnfun.look.lab.limits import Limits
+    from attnfun.lab import launch
+    from attnfun.lab.worker import Limits
 
     for stop in (signal.SIGINT, signal.SIGTERM):  # jobs in the background of a shell ignore the first one
         signal.signal(stop, signal.default_int_handler)

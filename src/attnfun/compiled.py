@@ -25,6 +25,8 @@ from .constructions.planner import CHOSEN, Alternative
 from .domains import TwoInputs
 from .domains.box import OUTSIDE, Box, Outside
 from .errors import FileFormatError, InputError
+from .look.plots import plot
+from .look.report import report
 from .network import Network, storage
 from .network.fields import Fields, shown
 from .proofs import Certificate
@@ -33,8 +35,10 @@ from .proofs.sizes import largest_numbers
 from .proofs.storage import pack, unpack
 from .resources.executors import in_order
 from .resources.notebook import html_table
+from .runtime.backends import files
 from .runtime.evaluation import Evaluation
 from .runtime.kernels import gradient
+from .runtime.sharding import write_shards
 from .targets import Status
 from .targets.combined import Composed, Stacked
 from .targets.expression import Expression
@@ -240,9 +244,7 @@ class Compiled(Algebra, Calculus):
 
     def split(self, folder: str | os.PathLike[str], shards: int) -> None:
         """Write the network, its large banks in shards, for `af.types.Sharded`; no process holds them all."""
-        from .runtime.sharding import write
-
-        write(self._evaluation(None), Path(folder), shards)
+        write_shards(self._evaluation(None), Path(folder), shards)
 
     def _evaluation(self, outside: Outside | None) -> Evaluation:
         rule = self.outside if outside is None else outside
@@ -363,8 +365,6 @@ class Compiled(Algebra, Calculus):
         "torch", "jax" and "transformer-lens" take a Python file (`path`, ending in .py) and its weights in a
         safetensors file beside it, "onnx" one file, "huggingface" a folder.
         """
-        from .runtime.backends import files
-
         one_of("to", to, ("onnx", *files.TARGETS, "huggingface"))
         if to == "onnx":
             self.to_onnx(path)
@@ -436,14 +436,10 @@ class Compiled(Algebra, Calculus):
         the function only, with type that can be read from the back row. With `ax`, one panel (`values` if not named) is
         drawn into these axes of a figure of yours.
         """
-        from .look.plots import plot
-
         return plot(self, path, panels, at, output, style, ax)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Write one self-contained HTML page: certificate, size, interactive pictures, the network running in it."""
-        from .look.report import report
-
         report(self, path)
 
     def _repr_html_(self) -> str:

@@ -17,7 +17,7 @@ from .arithmetic.directed import above_real
 from .arithmetic.formats import FORMATS, dtype_name, round_to
 from .compiled import EVALUATIONS, Compiled
 from .constructions import REGISTRY, Construction, PlanRequest, candidates, for_one_token
-from .constructions.planner import FREE, Candidate, Queue
+from .constructions.planner import BUDGET, FREE, Candidate, Queue
 from .domains.box import OUTSIDE, Box, Outside, as_box
 from .errors import InputError, ProofFailed, TimeLimitReached, ToleranceNotMet, about, did_you_mean, shown
 from .network import Network
@@ -33,9 +33,6 @@ from .targets.defects import jumps, refuse_defects, refuse_large_values
 from .targets.evaluations import parts_of
 from .targets.readers import read_network
 from .targets.settling import cut_off, is_open
-
-BUDGET = 2**18
-"""Memory tokens allowed unless said otherwise."""
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ class QueueTuning:
 
 TUNING = QueueTuning()
 
+BUDGET = 2**18
+"""Memory tokens allowed unless said otherwise."""
 FREE = 2e6
 """Work of a proof (`constructions/base.py`) that does not count: about a second's."""
 MOST = 1e100

@@ -1,70 +1,73 @@
-"""Max-affine partitions: the cells on which one affine score leads, and the softmax indicator of each ([A]) [T 1.1].
+"""Heads and partitions: the head that assigns values to given cells, and the cells that a given head makes.
 
-Scores `s_j(x) = a_j·x + b_j` cut space into convex cells. With slopes c_j and offsets `-|c_j|²/2` the score is, up to a
-term in x alone, `-|x - c_j|²/2`: Voronoi cells; adding constants `w_j/2` gives power diagrams. Every family (a_j, b_j)
-is a power diagram of its slopes.
+The geometry of cells, their indicators and boundaries are in `pieces/power_diagram.py`.
 
-*Indicator.* Where cell i leads by a gap δ, `softmax(β s)_i >= 1/(1 + (N-1) e^{-βδ})`, so the indicator of its cell is
-off by at most `(N-1) e^{-βδ}/(1 + (N-1) e^{-βδ})`, with equality if all others tie. *Proof.* `1/w_i` is
-`1 + Σ_{j≠i} e^{-β(s_i - s_j)}`. ∎
+**A head for a partition** [T 1.1]. Keys are (β a_j, β b_j), the query is (x, 1), values are those of the cells. Where
+cell i is ahead by a gap δ, the output is within `osc (N-1) e^{-βδ}/(1 + (N-1) e^{-βδ})` of its value, osc the largest
+difference of values. β is a power of two, so that the scores are those of the partition times β to the last bit. In L_p
+β grows until the sampled error, then the proved one, is small enough.
 
-*Heads.* A head with constant keys has affine scores: `head` builds the one that has a value for each cell, `of` reads
-cells, values and boundaries off a head. Across the boundary of cells i and j their scores part at the rate
-`|a_i - a_j|`, so the weight of the one among both falls from 1 - s to s over a distance of
-`2 log((1-s)/s) / |a_i - a_j|`.
-
-*Geometry.* The points above the scores, `z >= s_j(x)` for all j, x in the box, form one convex polytope in D + 1
-dimensions. The facet on plane j, seen from above, is cell j: its corners are the cell's, cells whose facets share an
-edge are neighbours, and a plane without a facet leads nowhere.
+**The partition of a head.** Queries are affine in x and keys are constants, so scores are affine: their slopes and
+offsets are read off the weights, and the values of the cells are what the head makes of its values.
 """
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
+from math import ceil, inf, isinf, log2
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import real_array, real_number
-from ..domains.box import WIDEST, Box, as_box
-from ..errors import InputError
+from ..arguments import real_array, real_number, whole_number
+from ..arithmetic.formats import dtype_name
+from ..compiled import CELLS, Compiled
+from ..domains import Box, Interiors, as_box
+from ..domains.box import WIDEST
+from ..errors import InputError, ToleranceNotMet
+from ..look.plots import plot_partition
+from ..network import Affine, Attention, Network
+from ..network.network import rounded
+from ..network.reference import apply
+from ..pieces.power_diagram import PowerDiagram
+from ..proofs import Certificate, Claim, Effort, certify
+from ..resources.deadline import Deadline
+from ..targets import CellValues
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
-MOST_AXES = 3
-"""Volumes, neighbours and corners are computed up to this dimension."""
-BLOCK = 2**20
-"""Scores held at a time."""
-SAME = 1e-9
-"""Corners of cells closer than this fraction of the box are one."""
+LEAST_GAP = 1e-100
+"""Scores that are told apart by less are not as large as any domain's."""
+
+
+@dataclass(frozen=True)
+class PartitionTuning:
+    """How sharp a head for a partition is made. Its error is proved later."""
+
+    margin: float = 0.5
+    """Of the tolerance, for what is planned. A round number."""
+    sharper: int = 8
+    """Times that β may be doubled beyond what samples need. By trial."""
+    samples: int = 4096
+    """Points at which the error in L_p is looked at. A round number."""
+    sharpest: float = 2.0**60
+    """No head is sharper. Far beyond any use."""
+
+
+TUNING = PartitionTuning()
 
 
 @dataclass(frozen=True, eq=False)
-class Boundary:
-    """The wall between two cells."""
-
-    cells: tuple[int, int]
-    corners: Floats  # (V, D)
-    width: float
-    """The distance over which the weight of one cell among both falls from 1 - share to share."""
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """Cells of a box on which `slopes[j]·x + offsets[j]` is the largest.
+class Partition(PowerDiagram):
+    """Cells of a box on which `slopes[j]·x + offsets[j]` is the largest, as a softmax head sees them.
 
     >>> cells = partition([[0.0], [1.0]], domain=(-1, 3))
     >>> cells.cell_of([0.2, 0.9]), cells.volumes, cells.neighbours
     (array([0, 1]), array([1.5, 2.5]), [(0, 1)])
     """
 
-    slopes: Floats  # (N, D)
-    offsets: Floats  # (N,)
-    domain: Box
     values: Floats | None = None  # (N, m), what a head returns on each cell
 
     @staticmethod
@@ -90,8 +93,6 @@ class Partition:
         >>> len(cells) == net.network.tokens, cells.values.min().round(), cells.values.max().round()
         (True, np.float64(0.0), np.float64(1.0))
         """
-        from .partition_heads import partition_of
-
         return partition_of(head, domain, keys, values, number, before)
 
     def head(
@@ -103,172 +104,16 @@ class Partition:
         norm: str | float = "inf",
         dtype: str = "float64",
         time_limit: float = 60.0,
-    ) -> Any:
+    ) -> Compiled:
         """The head that assigns values (N,) or (N, m) to the cells, as a compiled network with its certificate.
 
         In the sup norm it is within `eps` of the value of the cell wherever that cell's score is ahead of all others by
         `gap`; in L_p, `norm=p`, its distance from the values of the cells over the whole domain is at most `eps`.
         """
-        from .partition_heads import head_of
-
         return head_of(self, values, eps, gap, norm, dtype, time_limit)
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def scores(self, points: npt.ArrayLike) -> Floats:
-        """Scores at points, (..., N)."""
-        rows, lead = self._rows(points)
-        return (rows @ self.slopes.T + self.offsets).reshape(*lead, len(self))
-
-    def cell_of(self, points: npt.ArrayLike) -> Integers:
-        """The cell that each point is in, the first one on a tie; O(N) a point, memory O(BLOCK)."""
-        return self._leaders(points)[0]
-
-    def gap(self, points: npt.ArrayLike) -> Floats:
-        """By how much the leading score exceeds the second at each point; infinite with one cell."""
-        return self._leaders(points)[1]
-
-    def indicator(self, points: npt.ArrayLike, beta: float) -> Floats:
-        """Softmax weights of all cells at points, `softmax(beta s)`, (..., N)."""
-        beta = real_number("beta", beta, above=0.0)
-        scores = beta * self.scores(points)
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return weights / weights.sum(axis=-1, keepdims=True)
-
-    def indicator_error(self, gap: npt.ArrayLike, beta: float) -> Floats:
-        """How far the indicator can be off where the leading score exceeds all others by `gap`. Sharp."""
-        beta = real_number("beta", beta, above=0.0)
-        others = (len(self) - 1) * np.exp(-beta * real_array("gap", gap))
-        return others / (1 + others)
-
-    def beta_for(self, gap: float, error: float) -> float:
-        """The smallest beta for which the indicator is off by at most `error` outside the boundary layer of `gap`."""
-        gap, error = real_number("gap", gap, above=0.0), real_number("error", error, above=0.0)
-        if not error < 1:
-            raise InputError("error must lie between 0 and 1", got=error)
-        return max(float(np.log(max(len(self) - 1, 1) * (1 - error) / error) / gap), 0.0)
-
-    @cached_property
-    def corners(self) -> tuple[Floats, ...]:
-        """The corners of each cell, (corners, D) a cell, none for an empty one."""
-        rows, planes = self._in_domain, self._envelope[1]
-        touched: list[list[int]] = [[] for _ in range(len(self))]
-        for vertex, touching in enumerate(planes):
-            for cell in touching:
-                if cell < len(self):  # others are walls of the box
-                    touched[cell].append(vertex)
-        return tuple(rows[vertices_of_it] for vertices_of_it in touched)
-
-    @cached_property
-    def volumes(self) -> Floats:
-        """Length, area or volume of each cell inside the box, (N,)."""
-        from scipy.spatial import ConvexHull, QhullError
-
-        found = np.zeros(len(self))
-        for cell, corners in enumerate(self.corners):
-            if self.domain.size == 1:
-                found[cell] = np.ptp(corners) if len(corners) else 0.0
-            elif len(corners) > self.domain.size:
-                try:
-                    found[cell] = ConvexHull(corners).volume
-                except QhullError:  # a cell without volume
-                    found[cell] = 0.0
-        return found
-
-    @cached_property
-    def neighbours(self) -> list[tuple[int, int]]:
-        """Pairs of cells that share a wall (not merely a corner or an edge of it)."""
-        return list(self._walls)
-
-    @cached_property
-    def _walls(self) -> dict[tuple[int, int], list[int]]:
-        """Pairs of neighbours, and the corners of the wall between them."""
-        vertices, planes = self._envelope
-        shared: dict[tuple[int, int], list[int]] = {}
-        for vertex, touching in enumerate(planes):
-            cells = sorted(cell for cell in touching if cell < len(self))
-            for place, first in enumerate(cells):
-                for second in cells[place + 1 :]:
-                    shared.setdefault((first, second), []).append(vertex)
-        size = self.domain.size
-        return {pair: wall for pair, wall in sorted(shared.items()) if _dimension(vertices[wall]) == size - 1}
-
-    @property
-    def _in_domain(self) -> Floats:
-        """The corners of the polytope in the domain, (V, D)."""
-        return self.domain.lo.ravel() + self._envelope[0] * (self.domain.hi - self.domain.lo).ravel()
-
-    def boundaries(self, beta: float = 1.0, share: float = 0.01) -> list[Boundary]:
-        """The walls between neighbours, and how soft they are under scores that `beta` multiplies.
-
-        >>> partition([[0.0], [1.0]], domain=(-1, 3)).boundaries(beta=10.0)[0].width.__round__(3)
-        0.919
-        """
-        beta, share = real_number("beta", beta, above=0.0), real_number("share", share, above=0.0)
-        if not share < 0.5:
-            raise InputError("share must lie between 0 and 1/2", got=share)
-        rows, found = self._in_domain, list[Boundary]()
-        for (first, second), wall in self._walls.items():
-            steep = float(np.linalg.norm(self.slopes[first] - self.slopes[second]))
-            width = 2 * float(np.log((1 - share) / share)) / (beta * steep) if steep else np.inf
-            found.append(Boundary((first, second), rows[wall], width))
-        return found
-
-    @cached_property
-    def _envelope(self) -> tuple[Floats, list[set[int]]]:
-        """Corners of the polytope above the scores, in the unit cube, (V, D), and the planes that meet at each."""
-        from scipy.spatial import HalfspaceIntersection, QhullError
-
-        size = self.domain.size
-        if size > MOST_AXES:
-            raise InputError(f"the geometry of cells is known up to {MOST_AXES} variables", got=size)
-        low, extent = self.domain.lo.ravel(), (self.domain.hi - self.domain.lo).ravel()
-        slopes, offsets = self.slopes * extent, self.offsets + self.slopes @ low  # x = low + extent u, u in [0, 1]^D
-        steepest = float(np.abs(slopes).max()) or 1.0
-        slopes, offsets = slopes / steepest, (offsets - offsets.max()) / steepest
-        top = float((np.maximum(slopes, 0).sum(axis=1) + offsets).max()) + 2.0  # above every score on the box
-        walls = np.vstack([np.eye(size), -np.eye(size)])  # (2D, D)
-        halfspaces = np.vstack(
-            [
-                np.hstack([slopes, np.full((len(self), 1), -1.0), offsets[:, None]]),  # s_j(u) - z <= 0
-                np.hstack([walls, np.zeros((2 * size, 1)), np.repeat([-1.0, 0.0], size)[:, None]]),
-                np.append(np.zeros(size), [1.0, -top])[None],
-            ]
-        )
-        inside = np.append(np.full(size, 0.5), top - 0.5)
-        try:
-            polytope = HalfspaceIntersection(halfspaces, inside)
-        except QhullError as reason:
-            raise InputError(
-                "slopes and offsets must be of sizes that floats can compare", got=str(reason).splitlines()[0]
-            ) from None
-        points = polytope.intersections
-        below = points[:, -1] < top - SAME
-        planes = [set(facet) for facet in polytope.dual_facets]
-        return points[below, :size], [touching for touching, keep in zip(planes, below, strict=True) if keep]
-
-    def _rows(self, points: npt.ArrayLike) -> tuple[Floats, tuple[int, ...]]:
-        """Points as rows (B, D), finite, and their leading axes."""
-        return self.domain.flatten(real_array("points", points, most=WIDEST))
-
-    def _leaders(self, points: npt.ArrayLike) -> tuple[Integers, Floats]:
-        rows, lead = self._rows(points)
-        cells, gaps = np.empty(len(rows), dtype=np.int64), np.full(len(rows), np.inf)
-        step = max(1, BLOCK // len(self))
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            scores = rows[part] @ self.slopes.T + self.offsets  # (b, N)
-            cells[part] = scores.argmax(axis=1)
-            if len(self) > 1:
-                best = np.partition(scores, -2, axis=1)[:, -2:]
-                gaps[part] = best[:, 1] - best[:, 0]
-        return cells.reshape(lead), gaps.reshape(lead)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """A matplotlib figure of the cells (2-D) or of the scores and their maximum (1-D); saved if `path` is given."""
-        from ..look.plots import plot_partition
-
         return plot_partition(self, path)
 
     def __repr__(self) -> str:
@@ -301,12 +146,210 @@ def partition(
     return Partition(rows, heights, box)
 
 
-def _table(name: str, value: Any, size: int) -> Floats:
-    table = np.array(real_array(name, value, most=WIDEST))
-    if table.ndim == 1 and size == 1:
+def head_of(
+    cells: Partition, values: npt.ArrayLike, eps: float, gap: float | None, norm: str | float, dtype: str, limit: float
+) -> Compiled:
+    """The head that has these values on the cells, certified."""
+    given = real_array("values", values, most=WIDEST)
+    if given.ndim not in (1, 2) or len(given) != len(cells) or not given.size:
+        raise InputError(
+            f"values must be a number or a vector for each of {len(cells)} cells", got=f"shape {given.shape}"
+        )
+    levels, shape = given.reshape(len(cells), -1), given.shape[1:]
+    eps, p = real_number("eps", eps, above=0.0), _norm(norm)
+    if isinf(p) == (gap is None):
+        raise InputError(
+            "the sup norm needs gap=, by which the leading score must be ahead: at a wall no head has both values; L_p "
+            "has none",
+            got=f"norm={norm!r}, gap={gap!r}",
+            remedy="Pass gap=0.05, say, or norm=1.",
+        )
+    gap = None if gap is None else real_number("gap", gap, least=LEAST_GAP)
+    domain = cells.domain if gap is None else Interiors(cells.slopes, cells.offsets, gap, _plain(cells.domain))
+    target = CellValues(cells.slopes, cells.offsets, levels, domain, shape)
+    beta, effort = _sharpness(cells, levels, eps, gap, p), Effort(Deadline.of(limit))
+    best: Compiled | None = None
+    for _ in range(TUNING.sharper if gap is None else 2):
+        network = _network(cells, levels, beta, dtype_name(dtype))
+        certificate = certify(Claim.about(target, network), eps, norm=p, effort=effort)
+        best = _closer(best, _compiled(network, certificate, eps))
+        if best.certificate.bound <= eps or best.certificate.stopped or effort.deadline.over:
+            break
+        beta *= 2
+    assert best is not None  # noqa: S101 - one was made
+    if best.certificate.bound > eps:
+        raise ToleranceNotMet(
+            f"eps={eps:g} could not be reached",
+            got=best.certificate.headline,
+            remedy="Raise eps=, gap= or time_limit=, or use float64.",
+            best=best,
+        )
+    return best
+
+
+def _norm(norm: str | float) -> float:
+    return inf if isinstance(norm, str) and norm == "inf" else real_number("norm", norm, least=1.0)
+
+
+def _plain(domain: Box) -> Box:
+    if domain.kind != Box.kind:
+        raise InputError("cells of a head must lie in a box", got=repr(domain))
+    return domain
+
+
+def _sharpness(cells: Partition, levels: Floats, eps: float, gap: float | None, p: float) -> float:
+    """The power of two by which scores are multiplied."""
+    osc = float(np.ptp(levels, axis=0).max())
+    if osc == 0 or len(cells) == 1:
+        return 1.0
+    if gap is not None:
+        wanted = cells.beta_for(gap, min(TUNING.margin * eps / osc, 0.5))
+        return 2.0 ** ceil(log2(max(wanted, 2.0**-60)))
+    rows = cells.domain.sample(TUNING.samples, np.random.default_rng(0))
+    points, hard = cells.domain.unflatten(rows), levels[cells.cell_of(cells.domain.unflatten(rows))]  # (S, m)
+    scale, beta = cells.domain.root_volume(p), 2.0 ** -ceil(log2(float(np.abs(cells.slopes).max()) or 1.0))
+    while beta < TUNING.sharpest:
+        off = np.abs(cells.indicator(points, beta) @ levels - hard).max(axis=1)  # (S,)
+        if scale * float((off**p).mean()) ** (1 / p) <= TUNING.margin * eps:
+            break
+        beta *= 2
+    return beta
+
+
+def _network(cells: Partition, levels: Floats, beta: float, dtype: str) -> Network:
+    """One affine map, (x, 1), and one head."""
+    size, outputs = cells.domain.size, levels.shape[1]
+    length = cells.domain.tokens[0]
+    spread, one = np.eye(size, size + 1), np.eye(size + 1)[-1]  # (D, D + 1), (D + 1,)
+    read_in = Affine.tokenwise(spread, one) if length == 1 else Affine.flatten(length, spread, one)
+    every = np.eye(size + 1 + outputs)
+    head = Attention.of(
+        query=np.eye(size + 1)[None],
+        key=every[None, :, : size + 1],
+        value=every[None, :, size + 1 :],
+        output=np.eye(outputs)[None],
+        memory=np.hstack([beta * cells.slopes, beta * cells.offsets[:, None], levels]),  # (N, D + 1 + m)
+    )
+    return Network(tuple(rounded(layer, dtype) for layer in (read_in, head)), length, dtype)
+
+
+def _compiled(network: Network, certificate: Certificate, eps: float) -> Compiled:
+    return Compiled(network, certificate, CELLS, eps, certificate.bound, None, a_priori_proved=True)
+
+
+def _closer(one: Compiled | None, other: Compiled) -> Compiled:
+    return other if one is None or other.certificate.bound < one.certificate.bound else one
+
+
+def partition_of(
+    head: Any,
+    domain: object,
+    keys: npt.ArrayLike | None,
+    values: npt.ArrayLike | None,
+    number: int,
+    before: Any,
+) -> Partition:
+    """The partition that one head makes of its domain."""
+    if isinstance(head, Compiled):
+        if keys is not None or values is not None or before is not None:
+            raise InputError("keys, values and maps of a compiled network are its own", got=repr(head))
+        return _of_compiled(head, domain, number)
+    if hasattr(head, "out_proj") and hasattr(head, "num_heads"):
+        return _of_module(head, domain, keys, values, number, before)
+    raise InputError("a partition is read off a compiled network or an nn.MultiheadAttention", got=type(head).__name__)
+
+
+def _of_compiled(net: Compiled, domain: object, number: int) -> Partition:
+    """Scores and values of one head of a network with one attention layer."""
+    network, box = net.network.dense(), net.domain if domain is None else as_box(domain)
+    place = [k for k, layer in enumerate(network.layers) if not isinstance(layer, Affine)]
+    layer = network.layers[place[0]] if place else None
+    if len(place) != 1 or not isinstance(layer, Attention) or box.size != net.domain.size:
+        raise InputError(
+            "a partition is read off a network with one attention layer, on a domain of its size",
+            got=f"{network!r}, {box!r}",
+        )
+    number = whole_number("number", number, 0, layer.heads - 1)
+    before, after = network.layers[: place[0]], network.layers[place[0] + 1 :]
+    points = np.concatenate([np.zeros((1, box.size)), np.eye(box.size)]).reshape(-1, *network.shape_in)
+    rows = points
+    for each in before:
+        rows = apply(each, rows)  # (1 + D, n, d): the constant, and with one unit in each variable
+    constant, linear = rows[0, 0], rows[1:, 0] - rows[0, 0]  # (d,), (D, d), of the first token
+    memory = layer.memory
+    if layer.attends_data:
+        if ((rows[1:] - rows[:1]) @ layer.key[number]).any() or ((rows[1:] - rows[:1]) @ layer.value[number]).any():
+            raise InputError(
+                "a head makes a partition into cells of affine scores if its keys and values are constants",
+                got="keys or values that depend on the input",
+            )
+        memory = np.concatenate([memory, rows[0]])
+    k = memory @ layer.key[number] + layer.key_bias[number]  # (M, k)
+    v = (memory @ layer.value[number] + layer.value_bias[number]) @ layer.output[number]  # (M, o)
+    slopes = k @ (linear @ layer.query[number]).T  # (M, D)
+    offsets = k @ (constant @ layer.query[number] + layer.query_bias[number])  # (M,)
+    told = v[:, None] + (layer.output_bias if layer.heads == 1 else 0.0)  # (M, 1, o)
+    if layer.heads == 1 and not layer.residual and rows.shape[1] == 1:
+        for each in after:
+            told = apply(each, told)
+    return Partition(slopes, offsets, Box(box.lo, box.hi, box.names), told.reshape(len(told), -1))
+
+
+def _of_module(
+    head: Any, domain: object, keys: npt.ArrayLike | None, values: npt.ArrayLike | None, number: int, before: Any
+) -> Partition:
+    """Scores and values of one head of stock attention with given keys."""
+    heads, embed = int(head.num_heads), int(head.embed_dim)
+    number, size = whole_number("number", number, 0, heads - 1), embed // heads
+    if keys is None or domain is None:
+        raise InputError("the partition of a module's head needs its keys and a domain", got="none")
+    if head.bias_k is not None or head.add_zero_attn:
+        raise InputError("keys must be those given", got="add_bias_kv or add_zero_attn")
+    if head.in_proj_weight is None:
+        weights = [_array(head.q_proj_weight), _array(head.k_proj_weight), _array(head.v_proj_weight)]
+    else:
+        weights = np.split(_array(head.in_proj_weight), 3)
+    flat = np.zeros(3 * embed) if head.in_proj_bias is None else _array(head.in_proj_bias)
+    own = slice(number * size, (number + 1) * size)
+    (q, q_bias), (k, k_bias), (v, v_bias) = (
+        (weight[own], bias[own]) for weight, bias in zip(weights, np.split(flat, 3), strict=True)
+    )  # (size, E) and (size,) each
+    rows = [_table("keys", keys, k.shape[1]), _table("values", keys if values is None else values, v.shape[1])]
+    if len(rows[0]) != len(rows[1]):
+        raise InputError("there must be a value for each key", got=f"{len(rows[0])} and {len(rows[1])}")
+    box, (weight, bias) = as_box(domain), _map(before, embed)
+    if box.size != len(weight):
+        raise InputError(f"the domain must have {len(weight)} variables, as queries do", got=repr(box))
+    told = (rows[1] @ v.T + v_bias) @ _array(head.out_proj.weight)[:, own].T  # (T, E)
+    held = (rows[0] @ k.T + k_bias) / np.sqrt(size)  # (T, size)
+    return Partition(held @ (weight @ q.T).T, held @ (bias @ q.T + q_bias), box, told)
+
+
+def _map(before: Any, embed: int) -> tuple[Floats, Floats]:
+    """An affine map to queries, (D, E) and (E,); the identity if there is none."""
+    if before is None:
+        return np.eye(embed), np.zeros(embed)
+    if hasattr(before, "weight"):
+        shift = np.zeros(embed) if before.bias is None else _array(before.bias)
+        weight = _array(before.weight).T
+    else:
+        weight, shift = (real_array("before", part, most=WIDEST) for part in before)
+    if weight.ndim != 2 or weight.shape[1] != embed or shift.shape != (embed,):
+        raise InputError(f"the map before must lead to {embed} features", got=f"{weight.shape} and {shift.shape}")
+    return weight, shift
+
+
+def _array(tensor: Any) -> Floats:
+    return tensor.detach().cpu().double().numpy()
+
+
+def _table(name: str, given: Any, width: int) -> Floats:
+    """Rows (N, width) of numbers, from an array or a tensor; of one column also (N,)."""
+    table = _array(given) if hasattr(given, "detach") else np.array(real_array(name, given, most=WIDEST))
+    if table.ndim == 1 and width == 1:
         table = table[:, None]
-    if table.ndim != 2 or table.shape[1] != size or not len(table):
-        raise InputError(f"{name} must be finite numbers of shape (N, {size})", got=f"shape {table.shape}")
+    if table.ndim != 2 or table.shape[1] != width or not len(table) or not np.isfinite(table).all():
+        raise InputError(f"{name} must be finite numbers of shape (N, {width})", got=f"shape {table.shape}")
     return table
 
 
@@ -315,8 +358,3 @@ def _column(name: str, value: Any, count: int) -> Floats:
     if column.shape not in ((), (count,)):
         raise InputError(f"{name} must be {count} finite numbers", got=f"shape {column.shape}")
     return np.broadcast_to(column, (count,)).copy()
-
-
-def _dimension(points: Floats) -> int:
-    """Dimension of the set that points (k, D) span."""
-    return int((np.linalg.svd(points - points[0], compute_uv=False) > SAME).sum())

@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 from ..arithmetic.directed import rounded_up
 from ..arithmetic.rounding import all_orders
+from ..look.plots import plot_convergence
 from ..network import Attention, Network
 from ..runtime.backends import prompts
 from .least_squares import REFINEMENTS, registers_for
@@ -75,8 +76,6 @@ class Report:
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """Distances and bounds against layers; saved if `path` is given."""
-        from ..look.plots import plot_convergence
-
         return plot_convergence(self, path)
 
 

@@ -55,7 +55,7 @@ BLOCK = 2**14
 """Sequences that go through a layer at a time."""
 
 
-def write(evaluation: Evaluation, folder: str | Path, shards: int) -> None:
+def write_shards(evaluation: Evaluation, folder: str | Path, shards: int) -> None:
     """Write the files of a network split into so many shards. The frame comes last: with it the folder is complete."""
     network, shards = evaluation.network, whole_number("shards", shards, 2)
     split = [number for number, layer in enumerate(network.layers) if _large(layer, shards)]

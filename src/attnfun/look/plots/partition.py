@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ...given.partition import Partition
+    from ...pieces.power_diagram import PowerDiagram
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def plot_partition(cells: Partition, path: str | os.PathLike[str] | None = None)
     return save(figure, path)
 
 
-def walls(cells: Partition) -> list[float]:
+def walls(cells: PowerDiagram) -> list[float]:
     """Where the cells of a line meet, without its ends."""
     ends = {float(corner) for corners in cells.corners for corner in corners.ravel()}
     low, high = float(cells.domain.lo.ravel()[0]), float(cells.domain.hi.ravel()[0])

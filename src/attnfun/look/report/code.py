@@ -6,7 +6,7 @@ from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from ..._version import __version__
-from ...compiler import BUDGET
+from ...constructions.planner import BUDGET
 from ...targets import SAVED, Status
 
 if TYPE_CHECKING:

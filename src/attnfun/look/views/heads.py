@@ -1,7 +1,7 @@
 """What a head looks at: its weights at any input and, where scores are affine, the cells on which its keys lead.
 
 The queries of the first attention layer are affine in the input, so the scores of its memory tokens are, too:
-`s_j(x) = a_j·x + b_j`. So they are on a line or plane through a point, and its cells are those of `given.partition`.
+`s_j(x) = a_j·x + b_j`. So they are on a line or plane through a point, and its cells are a power diagram.
 Whether scores are affine is looked up at points of the slice, not in the way the network was made.
 """
 
@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...domains.box import Box
-from ...given.partition import Partition
 from ...network import Attention, Network
 from ...network.layers import tokens_read
 from ...network.reference import apply, softmax
+from ...pieces.power_diagram import PowerDiagram
 from .slices import Window
 
 Floats = npt.NDArray[np.float64]
@@ -43,7 +43,7 @@ class HeadPlace(NamedTuple):
 class Cells:
     """The cells of a head in a slice: a partition, the keys that can lead in it, and what these hold."""
 
-    partition: Partition
+    partition: PowerDiagram
     keys: Integers  # (N,)
     values: Floats  # (N,)
 
@@ -109,7 +109,7 @@ def cells(window: Window, place: HeadPlace, axes: tuple[int, ...]) -> Cells | No
     lowest = np.where(slopes > 0, slopes * low, slopes * high).sum(axis=1) + offsets
     peak = np.where(slopes > 0, slopes * high, slopes * low).sum(axis=1) + offsets
     able = np.flatnonzero(~bent & (peak >= lowest[~bent].max()))  # others are below some score everywhere
-    return Cells(Partition(slopes[able], offsets[able], box), able, _values(window, place, able))
+    return Cells(PowerDiagram(slopes[able], offsets[able], box), able, _values(window, place, able))
 
 
 def _values(window: Window, place: HeadPlace, keys: Integers) -> Floats:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isinf, prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ...arguments import whole_number
 from ...domains.box import Box
 from ...errors import InputError
 from ...targets import Status
+from ...targets.samples import SamplesTarget
 
 if TYPE_CHECKING:
     from ...compiled import Compiled
@@ -211,3 +212,25 @@ def _central(domain: Box) -> Floats:
     some = domain.sample(TRIES, np.random.default_rng(0)) if domain.cloud is None else domain.cloud
     scale = (domain.hi - domain.lo).ravel()
     return some[np.argmin((((some - middle) / scale) ** 2).sum(axis=1))]
+
+
+class HeldOutRows(NamedTuple):
+    """The rows of the data, one output of what was measured there, and its prediction while the row was held out."""
+
+    X: Floats  # (n, D)
+    y: Floats  # (n,)
+    predicted: Floats  # (n,)
+
+    @property
+    def residuals(self) -> Floats:
+        """Prediction minus truth, (n,)."""
+        return self.predicted - self.y
+
+
+def held_out_rows(window: Window) -> HeldOutRows | None:
+    """The rows of a network that was fitted to data in this process; None for others: files do not hold the data."""
+    target = window.net.certificate.claim.target
+    if not isinstance(target, SamplesTarget) or target.study is None:
+        return None
+    y = target.samples.y[:, window.output]
+    return HeldOutRows(target.samples.X, y, y + target.study.residuals[:, window.output])

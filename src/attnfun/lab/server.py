@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from tempfile import TemporaryDirectory
 
-from ...errors import InputError, MissingExtra
-from .limits import Limits
-from .worker import Worker
+from ..errors import InputError, MissingExtra
+from .worker import Limits, Worker
 
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
 """Set before gradio is imported: it reports nothing and looks for no updates."""

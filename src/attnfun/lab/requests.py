@@ -8,12 +8,12 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
-from ...arguments import one_of, real_number
-from ...arithmetic.formats import DTYPES
-from ...constructions import REGISTRY
-from ...errors import InputError, shown
-from .limits import Limits
-from .worker import Worker
+from ..arguments import one_of, real_number
+from ..arithmetic.formats import DTYPES
+from ..constructions import REGISTRY
+from ..domains.box import read_box
+from ..errors import InputError, shown
+from .worker import Limits, Worker
 
 CONSTRUCTIONS = ("auto", *REGISTRY)
 NORMS = ("inf", "1", "2")
@@ -32,7 +32,7 @@ def compiled(
 ) -> dict[str, Any]:
     """Compile a formula; results go to a folder of their own below `folder`."""
     limits = worker.limits
-    _check(limits, formula, domain)
+    check(limits, formula, domain)
     return worker.send(
         "compiled",
         formula=formula,
@@ -50,7 +50,7 @@ def compiled(
 
 def warmed(worker: Worker, formula: str, domain: str, tokens: float, warmth: float) -> dict[str, Any]:
     """One head with so many tokens, at the temperature 10**warmth."""
-    _check(worker.limits, formula, domain)
+    check(worker.limits, formula, domain)
     return worker.send(
         "warmed",
         formula=formula,
@@ -67,12 +67,26 @@ def ridge(worker: Worker, strength: float, rows: float) -> dict[str, Any]:
     return worker.send("ridge", alpha=10.0**power, rows=_slider("examples", rows, ROWS))
 
 
-def _check(limits: Limits, formula: object, domain: object) -> None:
-    """Refuse texts that are too long, or none, before they are read."""
+def check(limits: Limits, formula: object, domain: object) -> None:
+    """Refuse texts that are no text, too long or not printable, and domains of many variables, before any work."""
     for name, text in (("formula", formula), ("domain", domain)):
         if not isinstance(text, str):
             raise InputError(f"the {name} must be a text", got=shown(text))
-    limits.check(str(formula), str(domain))
+        if len(text) > limits.letters:
+            raise InputError(
+                f"in the lab a {name} has at most {limits.letters} letters",
+                got=len(text),
+                remedy="Use af.compile in Python.",
+            )
+        if not "".join(text.split()).isprintable():
+            raise InputError(f"in the lab a {name} has printable letters only", got=ascii(text))
+    variables = read_box(str(domain)).size
+    if variables > limits.variables:
+        raise InputError(
+            f"in the lab a domain has at most {limits.variables} variables",
+            got=variables,
+            remedy="Use af.compile in Python.",
+        )
 
 
 def _slider(name: str, value: object, ends: tuple[int, int]) -> int:

@@ -8,13 +8,28 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
+from dataclasses import dataclass
 from threading import Lock
 from typing import IO, Any
 
-from ...errors import AttnfunError
-from .limits import Limits
+from ..errors import AttnfunError
 
 REMEDY = "Choose a larger eps, a smaller domain, or use af.compile in Python."
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds and bytes of a request; tokens of a network; letters of a formula and of a domain, and its variables.
+
+    The work itself respects the seconds; its process is killed when the grace is over, too.
+    """
+
+    seconds: float = 60.0
+    grace: float = 10.0
+    memory: int = 4 * 2**30
+    tokens: int = 2**16
+    letters: int = 2000
+    variables: int = 8
 
 
 class RequestFailed(AttnfunError):
@@ -76,7 +91,7 @@ class Worker:
     def _running(self) -> subprocess.Popen[str]:
         if self._child is None or self._child.poll() is not None:
             self._child = subprocess.Popen(  # noqa: S603 - our own module
-                [sys.executable, "-m", "attnfun.look.lab.child", str(self.limits.memory)],
+                [sys.executable, "-m", "attnfun.lab.child", str(self.limits.memory)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -9,9 +9,9 @@ import gradio as gr
 import plotly.graph_objects as go
 from gradio import themes
 
-from ...arithmetic.formats import DTYPES
-from ...errors import AttnfunError
-from ..plots.style import CYCLE
+from ..arithmetic.formats import DTYPES
+from ..errors import AttnfunError
+from ..look.plots.style import CYCLE
 from . import requests
 from .gallery import GALLERY
 from .worker import Worker

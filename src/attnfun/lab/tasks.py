@@ -11,12 +11,13 @@ import numpy as np
 
 import attnfun as af
 
-from ...domains.box import read_box
-from ...resources.deadline import TIME_LIMIT
-from ..report.code import python_code
-from ..report.figures import figure, function_figures, numbers
-from ..views import Window, look
-from ..views.temperature import at_temperature
+from ..domains.box import read_box
+from ..errors import InputError
+from ..look.report.code import python_code
+from ..look.report.figures import figure, function_figures, numbers
+from ..look.views import Window, look
+from ..network import Attention, Network
+from ..resources.deadline import TIME_LIMIT
 
 LINE, MAP = 401, 41
 """Points along a line and along each side of a plane at which the error of a warmed network is measured."""
@@ -115,6 +116,22 @@ def _head(formula: str, domain: str, tokens: int, time_limit: float) -> af.types
         proof=False,
         time_limit=time_limit,
     )
+
+
+def at_temperature(network: Network, temperature: float) -> Network:
+    """Every head's scores divided by the temperature: weights sharpen below 1 and blur above.
+
+    The network is for looking at: no certificate speaks of it.
+    """
+    if not 0 < temperature < float("inf"):
+        raise InputError("temperature must be a finite number > 0", got=temperature)
+    layers = (
+        replace(layer, query=layer.query / temperature, query_bias=layer.query_bias / temperature)
+        if isinstance(layer, Attention)
+        else layer
+        for layer in network.layers
+    )
+    return replace(network, layers=tuple(layers))
 
 
 def _at(net: af.types.Compiled, temperature: float) -> af.types.Compiled:

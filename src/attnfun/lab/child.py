@@ -12,7 +12,7 @@ import sys
 import traceback
 from typing import IO
 
-from ...errors import AttnfunError, shown
+from ..errors import AttnfunError, shown
 
 
 def limit_memory(size: int) -> None:
