@@ -147,6 +147,14 @@ def test_settings_that_the_network_knows_nothing_about_are_refused(circuit):
         circuit.truth.intervene("nothing", 0.0, rows)
     with pytest.raises(af.errors.InputError, match="only registers that heads compute can be set in the stream"):
         circuit.patched("x", 0.0, rows)
+    for change in (circuit.truth.intervene, circuit.patched):
+        for value, words in (
+            ("a", "finite numbers.*got 'a'"),
+            (np.inf, "finite"),
+            ([0.1, 0.2, 0.3], r"shape \(3,\) for 4 points"),
+        ):
+            with pytest.raises(af.errors.InputError, match=words):
+                change("exp(-x**2)*y", value, rows)
     moved = np.column_stack([np.full(4, 0.5), rows[:, 1]])
     assert np.allclose(circuit.truth.intervene("x", 0.5, rows), circuit.exact(moved))
 

@@ -107,8 +107,8 @@ class Truth:
     def intervene(self, register: str, value: npt.ArrayLike, rows: npt.ArrayLike) -> Floats:
         """What the output (B, *value shape) becomes at points (B, D) if a register is set, from the program alone."""
         rows = self.rows(rows)
-        setting = np.broadcast_to(np.asarray(value, dtype=np.float64), len(rows))
-        found = self.program.run(rows, {self.program.find(register).name: setting})
+        levels = _for_each_point(_levels(value), len(rows))
+        found = self.program.run(rows, {self.program.find(register).name: levels})
         return np.stack([found[name] for name in self.program.outputs], axis=1).reshape(len(rows), *self.value_shape)
 
     def changes(self, register: str) -> tuple[Carrier, ...]:
@@ -120,7 +120,7 @@ class Truth:
 
     def setting(self, register: str, value: npt.ArrayLike) -> Edit:
         """The intervention in the stream: an `edit` for `Residual.run`, and for streams of PyTorch alike."""
-        carriers, wanted = self.changes(register), np.asarray(value, dtype=np.float64)
+        carriers, wanted = self.changes(register), _levels(value)
 
         def edit(after: int, stream: Any) -> Any:
             if after != carriers[0].first:
@@ -128,12 +128,26 @@ class Truth:
             for carrier in carriers:
                 direction, write = (_like(array, stream) for array in (carrier.direction, carrier.write))
                 held = carrier.offset + carrier.scale * (stream[:, carrier.row] @ direction)  # (B,)
-                missing = _like(np.broadcast_to(wanted, len(stream)), stream) - held
+                missing = _like(_for_each_point(wanted, len(stream)), stream) - held
                 stream = stream + 0.0  # a copy
                 stream[:, carrier.row] += missing[:, None] * write
             return stream
 
         return edit
+
+
+def _levels(value: object) -> Floats:
+    """What a register is set to, () or (B,)."""
+    return real_array("what a register is set to", value, most=float(np.finfo(np.float64).max))
+
+
+def _for_each_point(levels: Floats, count: int) -> Floats:
+    """One level, or one for each point, as (B,)."""
+    if levels.shape not in ((), (count,)):
+        raise InputError(
+            "a register is set to one number, or to one for each point", got=f"shape {levels.shape} for {count} points"
+        )
+    return np.broadcast_to(levels, count)
 
 
 def _like(array: Floats, stream: Any) -> Any:
