@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,8 @@ from attnfun.errors import TimeLimitReached
 from attnfun.formula import program
 from attnfun.proofs import Effort
 from attnfun.proofs.provers import boxes as prover
-from attnfun.resources.deadline import Deadline
+from attnfun.resources.deadline import PAUSES, Deadline, working_time
+from attnfun.resources.kernels import njit
 from attnfun.resources.memory import Memory
 from attnfun.targets import as_target
 from clocks import Clock
@@ -228,3 +230,11 @@ def test_long_formulas_are_evaluated_in_blocks(monkeypatch):
     assert np.array_equal(formula.values(rows), whole)
     assert np.array_equal(formula.jets(variables(Interval(rows), 2)).mid, series.mid)
     assert formula.values(rows[:0]).shape == (0, 1)
+
+
+def test_no_time_limit_pays_for_the_compilation_of_kernels():
+    paused, working, began = PAUSES.seconds, working_time(), time.monotonic()
+    assert njit(lambda x: x + 1)(1) == 2
+    compiling = PAUSES.seconds - paused
+    assert compiling > 0
+    assert working_time() - working <= time.monotonic() - began - compiling + 1e-6

@@ -115,8 +115,8 @@ def compile(
         The arithmetic in which the network will run; the certificate holds for it.
     budget, time_limit
         Memory tokens and seconds that may be spent, on everything together. The time limit holds within a tenth and a
-        second; only a running call of your own function and the first compilation of kernels are waited for. A
-        `Deadline` may be shared by several calls.
+        second; a running call of your own function is waited for, and the first compilation of kernels does not count.
+        A `Deadline` may be shared by several calls.
     memory_limit
         Bytes that the largest arrays may take, half of the machine's memory unless said otherwise. They are estimated,
         and refused before they are made.

@@ -10,7 +10,8 @@ near the processor. Series are rows (C, X): coefficients first, a batch of any s
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..resources.kernels import njit
 
 BLOCK = 64
 """Series that are worked on at a time, copied to where their coefficients lie side by side."""

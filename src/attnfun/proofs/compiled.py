@@ -11,7 +11,8 @@ from __future__ import annotations
 from math import exp
 
 import numpy as np
-from numba import njit
+
+from ..resources.kernels import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -2,8 +2,8 @@
 
 Values and circuits of a target are worked out when a stage first needs them, so they read the one `in_force`.
 
-Loops read it between steps whose cost is bounded. What it does not interrupt: a running call of the user's own
-function, and the first compilation of kernels on a machine.
+Loops read it between steps whose cost is bounded. What it does not interrupt is a running call of the user's own
+function. Its clock stands still while kernels are compiled for the first time on a machine (`kernels.py`).
 """
 
 from __future__ import annotations
@@ -22,6 +22,46 @@ TIME_LIMIT = 60.0
 """Seconds that compiling, or proving again, may take unless said otherwise."""
 
 
+class Pauses:
+    """Seconds that do not count, in which nothing of the work goes on. Pauses may be nested.
+
+    >>> from itertools import count
+    >>> pauses = Pauses(clock=count().__next__)
+    >>> pauses.begin(), pauses.begin(), pauses.end(), pauses.end(), pauses.seconds  # from 0 to 1
+    (None, None, None, None, 1)
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._depth, self._since, self._over = 0, 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of them up to now."""
+        return self._over + (self._clock() - self._since if self._depth else 0.0)
+
+    def begin(self) -> None:
+        """A pause begins."""
+        if not self._depth:
+            self._since = self._clock()
+        self._depth += 1
+
+    def end(self) -> None:
+        """It ends."""
+        self._depth -= 1
+        if not self._depth:
+            self._over += self._clock() - self._since
+
+
+PAUSES = Pauses()
+"""Those of this process: numba compiles under one lock, whichever thread asks it to."""
+
+
+def working_time() -> float:
+    """The clock of time limits: seconds by the clock on the wall, pauses left out."""
+    return time.monotonic() - PAUSES.seconds
+
+
 @dataclass(frozen=True)
 class Deadline:
     """A moment on a clock by which work must be over. The clock is given to it, so that tests need not wait.
@@ -36,10 +76,10 @@ class Deadline:
     """The seconds that were allowed, for messages."""
     end: float = inf
     """The reading of the clock that ends the work."""
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = working_time
 
     @classmethod
-    def after(cls, seconds: float, clock: Callable[[], float] = time.monotonic) -> Deadline:
+    def after(cls, seconds: float, clock: Callable[[], float] = working_time) -> Deadline:
         """So many seconds from now."""
         return cls(seconds, inf if seconds == inf else clock() + seconds, clock)
 

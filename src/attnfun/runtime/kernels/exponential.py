@@ -14,8 +14,10 @@ from math import factorial
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from ...resources.kernels import njit
 
 LOG2E = 1.4426950408889634
 LOG2_UPPER = float.fromhex("0x1.62e42fee00000p-1")

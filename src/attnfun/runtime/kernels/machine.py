@@ -9,8 +9,8 @@ What is kept on disk is found by the date of this file: change it along with `ex
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ...resources.kernels import njit
 from .exponential import exponential
 from .operations import AFFINE, HEAD
 from .vectors import combine

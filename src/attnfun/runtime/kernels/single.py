@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import exp
 
 import numpy as np
-from numba import njit
+
+from ...resources.kernels import njit
 
 UNDERFLOW = -746.0
 """Below this the exponential is 0 in every number format."""
