@@ -28,7 +28,7 @@ class Pauses:
     >>> from itertools import count
     >>> pauses = Pauses(clock=count().__next__)
     >>> pauses.begin(), pauses.begin(), pauses.end(), pauses.end(), pauses.seconds  # from 0 to 1
-    (None, None, None, None, 1)
+    (None, None, None, None, 1.0)
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
