@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -253,7 +254,7 @@ def of_two(name: str, exact: Callable[[Fraction, Fraction], Fraction]) -> bool:
     return low <= exact(Fraction(a), Fraction(b)) <= high
 
 
-@pytest.mark.parametrize(("name", "exact"), [("+", lambda a, b: a + b), ("*", lambda a, b: a * b)], ids=str)
+@pytest.mark.parametrize(("name", "exact"), [("+", operator.add), ("*", operator.mul)], ids=("sum", "product"))
 def test_ends_are_rounded_outwards(name, exact, monkeypatch):
     """[T 9.1]"""
     assert of_two(name, exact)
