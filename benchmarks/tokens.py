@@ -12,9 +12,11 @@ L-BFGS.
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import attnfun as af
 from attnfun.domains.box import as_box
@@ -86,25 +88,73 @@ class Row:
         return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def low_precision(name: str, formula: str, domain: dict, limit: float) -> list[str]:
-    """The smallest bound proved in each coarse arithmetic, beside the largest value of the function."""
-    size, lines = as_target(formula, as_box(domain)).largest_value(0), []
+class Coarse(NamedTuple):
+    """The smallest bound proved for a function in a coarse arithmetic; numbers are relative to its largest value."""
+
+    function: str
+    dtype: str
+    bound: float
+    found: float
+    input: float
+    rounding: float
+    tokens: int
+    heads: int
+
+
+NOTHING = (float("inf"), 0.0, 0.0, 0.0, 0, 0)
+"""In the place of the numbers where nothing was proved."""
+
+
+def low_precision(name: str, formula: str, domain: dict, limit: float) -> list[Coarse]:
+    """The smallest bound proved in each coarse arithmetic."""
+    size, found = as_target(formula, as_box(domain)).largest_value(0), []
     for dtype, tolerances in LOW_PRECISION.items():
         tried = list[Row]()
         for eps in tolerances:
-            tried.append(Row(name, formula, domain, eps, limit, dtype=dtype, relative=True))
+            try:
+                tried.append(Row(name, formula, domain, eps, limit, dtype=dtype, relative=True))
+            except af.errors.ProofFailed as reason:
+                sys.stderr.write(f"{name} {dtype} {eps:g} {reason}\n")
+                break
             if not tried[-1].reached:
                 break
         nets = [row.net for row in tried if row.net.certificate.proved]
         if not nets:
-            lines.append(f"| {name} | {dtype} | nothing proved |" + " |" * 5)
+            found.append(Coarse(name, dtype, *NOTHING))
             continue
         best = min(nets, key=lambda net: net.certificate.bound)
         proof = best.certificate
         errors = (proof.bound, proof.found, proof.parts["input"], proof.parts["rounding"])
-        cells = (*(f"{error / size:.2e}" for error in errors), best.network.tokens, best.network.heads)
-        lines.append("| " + " | ".join([name, dtype, *map(str, cells)]) + " |")
-    return lines
+        found.append(Coarse(name, dtype, *(error / size for error in errors), best.network.tokens, best.network.heads))
+    return found
+
+
+def precision_page(found: list[Coarse], limit: float) -> str:
+    """The table, beside the bounds of precision-before.csv: those of the first page of this kind."""
+    with (RESULTS / "precision-before.csv").open() as file:
+        before = {(row["function"], row["dtype"]): row["bound"] for row in csv.DictReader(file)}
+    heads = ("function", "dtype", "bound before", "bound", "largest error found", "input", "rounding", "tokens", "heads")
+    lines, looser, smaller = list[str](), list[str](), 0
+    for row in found:
+        then = before.get((row.function, row.dtype))
+        old = float(then or "inf")
+        known = "not measured" if then is None else then or "nothing proved"
+        errors = [f"{error:.2e}" for error in row[2:6]] if row.tokens else ["nothing proved", "", "", ""]
+        lines.append("| " + " | ".join([row.function, row.dtype, known, *errors, *map(str, row[6:])]) + " |")
+        if then is not None and float(f"{row.bound:.2e}") > old:
+            looser.append(f"{row.function} in {row.dtype}")
+        smaller += then is not None and float(f"{row.bound:.2e}") < old
+    measured = sum((row.function, row.dtype) in before for row in found)
+    says = (
+        f"Of {measured} rows that were measured before, {smaller} have a smaller bound now and {len(looser)} a larger one"
+        f"{': ' + ', '.join(looser) if looser else ''}. Every bound is the smallest one proved at any of these relative "
+        "tolerances, tried until one is not reached: "
+        + "; ".join(f"{dtype} {', '.join(f'{eps:g}' for eps in tried)}" for dtype, tried in LOW_PRECISION.items())
+        + f". At most {limit:g} s of processor time each."
+    )
+    title = ["# The smallest bound proved in coarse arithmetic", "", "Everything relative to the largest value.", ""]
+    table = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|", *lines]
+    return "\n".join([*title, *table, "", says, ""])
 
 
 def smallest(listed: list, limit: float) -> None:
@@ -148,13 +198,8 @@ def table(listed: list, limit: float) -> None:
 
 def precision(listed: list, limit: float) -> None:
     """The smallest bounds in coarse arithmetic, in one variable."""
-    heads = ("function", "dtype", "bound", "largest error found", "input", "rounding", "tokens", "heads")
-    lines = ["# The smallest bound proved in coarse arithmetic", "", "Everything relative to the largest value.", ""]
-    lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for row in listed:
-        if len(row[2]) == 1:
-            lines += low_precision(*row, limit)
-    (RESULTS / "precision.md").write_text("\n".join([*lines, "", f"At most {limit:g} s of processor time each.", ""]))
+    found = [coarse for row in listed if len(row[2]) == 1 for coarse in low_precision(*row, limit)]
+    (RESULTS / "precision.md").write_text(precision_page(found, limit))
 
 
 PARTS = {"table": table, "smallest": smallest, "precision": precision}

@@ -200,3 +200,21 @@ def claim_error(claim) -> float:
     """The largest error at some points."""
     points = claim.domain.sample(500, np.random.default_rng(0))
     return float(np.abs(network_rows(claim.network, points) - claim.target.values(points)).max())
+
+
+def test_axes_that_nobody_reads_cost_few_boxes():
+    text = "min(y, y/2.6, 1)"
+    alone = af.compile(text, {"y": (-2.6, 2.6)}, 4e-5, construction="spectral").certificate.effort["boxes"]
+    wider = {"x": (-183.8, -181.4), "y": (-2.6, 2.6), "z": (-0.86, 0.86)}
+    for formula in (text, f"[1e-197*cosh(z), {text}]"):
+        net = af.compile(formula, wider, 4e-5, construction="spectral", budget=3000)
+        assert net.certificate.proved
+        assert net.certificate.effort["boxes"] <= 2 * alone
+
+
+def test_an_axis_that_is_read_in_a_corner_only_is_cut_there():
+    domain = {"x": (0, 1), "y": (0, 1)}
+    net = af.compile("300*max(0.003 - x, 0)*abs(y - 0.2)", domain, construction="grid", options={"tokens": 9})
+    claim = net.certificate.claim
+    found = bound_error(claim.imitated, claim.network, 1.1 * net.certificate.found, most=8000)
+    assert found.bound <= 1.1 * net.certificate.found

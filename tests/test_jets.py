@@ -53,6 +53,19 @@ def test_no_remainder_is_claimed_across_a_kink(kink, after, count):
     assert np.isfinite(series.rad[1]).all()
 
 
+def test_a_choice_between_two_that_are_one_has_its_series_where_the_condition_is_defined():
+    at = variables(Interval([[-0.1], [0.1]], [[0.3], [0.3]]), degree=3)
+    series = {
+        text: as_target(text, as_box({"x": (-1, 1)})).jets(at)
+        for text in ("sin(x)", "where(x <= 0, sin(x), sin(x))", "where(sqrt(x) <= 1, sin(x), sin(x))")
+    }
+    plain, chosen, doubtful = series.values()
+    assert np.array_equal(chosen.mid, plain.mid)
+    assert np.array_equal(chosen.rad, plain.rad)
+    assert np.isinf(doubtful.rad[0]).all()
+    assert np.array_equal(doubtful.rad[1], plain.rad[1])
+
+
 @pytest.mark.parametrize("construction", ["grid", "cross", "spectral"])
 @pytest.mark.parametrize("text", ["3*min(x, 0.1)", "2*abs(x - 0.1)", "x*max(x, 0.1)"])
 def test_series_bounds_hold_across_a_kink(text, construction):

@@ -280,8 +280,11 @@ def truth_of(value: Any) -> TruthValues:
 
 
 def compared(comparison: Callable[[Interval, Interval], TruthValues], a: Jet, b: Jet) -> Condition:
-    """A comparison of the values of two series, on whole boxes."""
-    return Condition(a.basis, comparison(a.value, b.value))
+    """A comparison of the values of two series, on whole boxes; undefined where one of them is not known."""
+    first, second = a.value, b.value
+    known = np.isfinite(first.magnitude) & np.isfinite(second.magnitude)
+    truth = comparison(first, second)
+    return Condition(a.basis, TruthValues(truth.surely, truth.possibly, truth.defined & known))
 
 
 def join(parts: Any, axis: int = 0, function: Any = np.concatenate) -> Jet:
@@ -312,7 +315,9 @@ def pick(first: Any, second: Any, a: Jet, b: Jet) -> Jet:
 
 
 def where(base: Basis, condition: Any, a: Any, b: Any) -> Jet:
-    """The branch that is certain; where none is, nothing is known."""
+    """The branch that is certain, or both if they are one series [T 9.4]; where none is, nothing is known."""
     refuse_flags("np.where", (a, b))
     truth = truth_of(condition)
+    if a is b and isinstance(condition, Condition):
+        return pick(truth.defined, np.zeros_like(truth.defined), as_jet(base, a), as_jet(base, b))
     return pick(truth.surely & truth.defined, ~truth.possibly & truth.defined, as_jet(base, a), as_jet(base, b))

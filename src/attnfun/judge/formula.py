@@ -407,10 +407,10 @@ def _comparison(f: Model, g: Model, *, strict: bool) -> Model:
 def _where(condition: Model, f: Model, g: Model) -> Model:
     """The branch that is taken on the whole box, or the range of both.
 
-    A branch that is taken nowhere need not be defined.
+    A branch that is taken nowhere need not be defined. Branches that are one step are one branch.
     """
     truth = condition.range
-    if truth.low > 0 or truth.high < 1:
+    if truth.low > 0 or truth.high < 1 or f is g:
         chosen = f if truth.low > 0 else g
         return Model(f.space, chosen.polynomial, chosen.rest, chosen.range.known(truth))
     return Model.ranging(f.space, f.range.join(g.range).known(truth))

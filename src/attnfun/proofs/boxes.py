@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..arithmetic import Interval
 from .heads import Focus
-from .proof import Floats, Integers
+from .proof import Flags, Floats, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +66,14 @@ class Boxes:
         lo, hi, node, *noted = (np.concatenate([getattr(batch, name) for batch in batches]) for name in names)
         return cls(lo, hi, node, tuple(Focus.join(list(layer)) for layer in layers), *noted)
 
-    def longest(self, extent: Floats) -> npt.NDArray[np.intp]:
-        """For each box the longest axis, as measured by `extent` (D,); those with a float between their ends first."""
-        return np.argmax(np.where(self.cuttable(), (self.hi - self.lo) / extent, 0.0), axis=1)
+    def longest(self, extent: Floats, among: Flags | None = None) -> npt.NDArray[np.intp]:
+        """For each box the longest axis, as measured by `extent` (D,); those with a float between their ends first.
+
+        Of the axes `among` (D,) if these are named, and -1 where none of them has a float between its ends.
+        """
+        free = self.cuttable() if among is None else self.cuttable() & among
+        axis = np.argmax(np.where(free, (self.hi - self.lo) / extent, 0.0), axis=1)
+        return axis if among is None else np.where(free.any(axis=1), axis, -1)
 
     def cuttable(self) -> npt.NDArray[np.bool_]:
         """Is there a float between the ends of an axis, (B, D)?"""

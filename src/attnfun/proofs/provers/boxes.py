@@ -106,6 +106,12 @@ class SearchTuning:
     """Axes that are looked at, at most. For time."""
     unread: float = 2.0**10
     """An axis that nobody reads counts as so many times shorter. A round number."""
+    slight: float = 2.0**-10
+    """What changes along an axis by less than this part of the goal does not read it. A round number."""
+    faint: float = 2.0**-50
+    """The same without a goal: a part of the largest value. A round number."""
+    idle: float = 0.9
+    """If a box without width along the axes that nobody reads keeps this part of its bound, these are not cut. By trial."""
     trials: int = 32
     """Boxes on which Taylor series are tried before a whole batch is done with them. A round number."""
     many: int = 512
@@ -301,7 +307,7 @@ class _Ledger:
     def scale(self) -> Floats:
         """By what sides of boxes are measured where they are cut, (D,): axes that nobody reads count for little.
 
-        Nobody reads an axis along which, from a few points, neither target nor network change.
+        Nobody reads an axis along which, from a few points, neither target nor network change by what matters.
         """
         domain, count = self.problem.target.domain, len(self.extent)
         if not 1 < count <= TUNING.most_probed:
@@ -314,10 +320,21 @@ class _Ledger:
         region, _, _ = self.problem.network_on(lines, everything)
         read = np.zeros(count, dtype=bool)
         for values in (region.tokens.reshape(len(lines), -1), self.problem.target.enclose(lines)):
+            size = values.magnitude
+            enough = TUNING.faint * size[np.isfinite(size)].max(initial=0.0)
+            if self.goal is not None and isinf(self.norm):
+                enough = TUNING.slight * self.goal
             for ends in (values.lo, values.hi):
                 each = ends.reshape(TUNING.probes, 1 + count, -1)
-                read |= (each[:, 1:] != each[:, :1]).any(axis=(0, 2))
+                with np.errstate(invalid="ignore"):
+                    same = (each[:, 1:] == each[:, :1]) | (np.abs(each[:, 1:] - each[:, :1]) <= enough)
+                read |= ~same.all(axis=(0, 2))
         return np.where(read, self.extent, self.extent * TUNING.unread)
+
+    @property
+    def unread(self) -> Flags:
+        """Which axes nobody reads, (D,)."""
+        return self.scale > self.extent
 
     def measure(self, errors: Floats, waiting: Waiting) -> Floats:
         """What errors (B, ...) on boxes contribute."""
@@ -682,10 +699,15 @@ def _pieces(waiting: Waiting, tree: Growing, ledger: _Ledger, easy: float) -> Wa
 
 def _cut(waiting: Waiting, tree: Growing, ledger: _Ledger, times: int) -> Waiting:
     """Boxes cut in two so many times, as far as there are floats between their ends."""
+    idle = _idle(waiting, ledger)
     for _ in range(times):
         again = waiting.boxes.divisible()
         smallest, larger = waiting.take(np.flatnonzero(~again)), waiting.take(np.flatnonzero(again))
         axis = larger.boxes.longest(ledger.scale)
+        if idle.any():
+            among = larger.boxes.longest(ledger.extent, ~ledger.unread)
+            axis = np.where(idle[again] & (among >= 0), among, axis)
+            idle = np.concatenate([idle[~again], np.tile(idle[again], 2)])
         if isinf(ledger.norm):
             steep = np.where(larger.boxes.cuttable(), larger.steep, 0.0)  # (B, D)
             axis = np.where(steep.max(axis=1) > 0, np.argmax(steep, axis=1), axis)
@@ -696,6 +718,26 @@ def _cut(waiting: Waiting, tree: Growing, ledger: _Ledger, times: int) -> Waitin
         gain = 2.0 ** (ledger.problem.taylor.degree / len(ledger.extent))
         waiting = Waiting.join([smallest, larger.halves(tree, axis, gain)])
     return waiting
+
+
+def _idle(waiting: Waiting, ledger: _Ledger) -> Flags:
+    """On which boxes is an axis next that nobody reads, though cutting all of these takes nothing away, (B,)?"""
+    idle, unread = np.zeros(len(waiting), dtype=bool), ledger.unread
+    doubtful = unread[waiting.boxes.longest(ledger.scale)]
+    if isinf(ledger.norm):
+        doubtful &= ~(waiting.steep > 0).any(axis=1)
+    pick = np.flatnonzero(doubtful)
+    if not len(pick):
+        return idle
+    with suppress(TimeLimitReached):  # then they are cut, as all are
+        for rows in np.split(pick, _cuts(waiting.boxes.take(pick), ledger.problem.network)):
+            some = waiting.take(rows)
+            middle = Interval(some.boxes.lo, some.boxes.hi).mid
+            low, high = (np.where(unread, middle, end) for end in (some.boxes.lo, some.boxes.hi))
+            thin = ledger.problem.enclosed(replace(some.boxes, lo=low, hi=high))
+            kept = summed(thin.parts) >= TUNING.idle * some.bound
+            idle[rows] = kept & (thin.defined == some.defined)
+    return idle
 
 
 def _in_chunks(
