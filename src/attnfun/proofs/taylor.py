@@ -59,14 +59,19 @@ CACHE = 2**17
 class Expanded:
     """What Taylor series say about boxes; only the bounds are bounds."""
 
-    bound: Floats  # (B,), on |target - network|, largest over outputs; inf where nothing is known
+    each: Floats  # (B, m), on |target - network| for each output; inf where nothing is known
     at: Floats  # (B,), |target - network| at the centres, about
     steep: Floats  # (B, D), how much of what is left beyond the polynomial each axis makes; 0 where nothing is known
 
+    @property
+    def bound(self) -> Floats:
+        """On |target - network|, largest over outputs; inf where nothing is known of one of them, (B,)."""
+        return self.each.max(axis=1)
+
     @classmethod
-    def nothing(cls, boxes: int, variables: int) -> Expanded:
+    def nothing(cls, boxes: int, outputs: int, variables: int) -> Expanded:
         """Where there are no series."""
-        return cls(np.full(boxes, np.inf), np.zeros(boxes), np.zeros((boxes, variables)))
+        return cls(np.full((boxes, outputs), np.inf), np.zeros(boxes), np.zeros((boxes, variables)))
 
     @classmethod
     def join(cls, parts: list[Expanded]) -> Expanded:
@@ -86,7 +91,7 @@ class TaylorBounds:
         """Series on boxes (B, D). Nothing is known for long sequences of tokens that attend to each other."""
         size = basis(boxes.shape[1], self.degree).size
         if self.pairs * size > PAIRS:
-            return Expanded.nothing(len(boxes), boxes.shape[1])
+            return Expanded.nothing(len(boxes), self.target.outputs, boxes.shape[1])
         longest = max((int(layer.active.lengths.max(initial=1)) for layer in focus), default=1)
         each = WORK if self.network.is_shallow else longest + 1
         rows = max(1, ENTRIES // (size * each * self.network.rows))
@@ -99,7 +104,7 @@ class TaylorBounds:
     def _bound(self, boxes: Interval, focus: tuple[Focus, ...]) -> Expanded:
         difference = self._difference(boxes, focus)
         if difference is None:
-            return Expanded.nothing(len(boxes), boxes.shape[1])
+            return Expanded.nothing(len(boxes), self.target.outputs, boxes.shape[1])
         centre, around = difference
         base = centre.basis
         last = base.degrees == base.degree  # (C,)
@@ -113,10 +118,10 @@ class TaylorBounds:
             bound = bound + 4 * base.size * SMALLEST  # a few products for each coefficient may underflow
             rest = ((np.abs(scaled) + rad * reach) * last).max(axis=1) @ base.exponents  # (B, D)
             at = np.abs(mid[..., 0]).max(axis=1)  # (B,)
-        exists = np.isfinite(around.rad).all(axis=(1, 2))  # (B,), on the whole box, as Taylor's theorem needs
-        bound = np.where(exists, bound.max(axis=1), np.inf)  # (B,)
-        known = np.isfinite(rest) & np.isfinite(bound)[:, None]
-        return Expanded(np.where(np.isnan(bound), np.inf, bound), at, np.where(known, rest, 0.0))
+        exists = np.isfinite(around.rad).all(axis=2)  # (B, m), on the whole box, as Taylor's theorem needs
+        bound = np.where(exists & ~np.isnan(bound), bound, np.inf)
+        known = np.isfinite(rest) & np.isfinite(bound).all(axis=1)[:, None]
+        return Expanded(bound, at, np.where(known, rest, 0.0))
 
     def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair | None:
         """Series of network minus target at the centres of boxes (B, D) and over them, (B, m) each, if there are."""

@@ -213,12 +213,12 @@ KNOWN = ("parts", "seen", "defined", "series", "tails", "steady", "steep")
 def bounded(waiting: Waiting, problem: Problem, easy: float) -> Waiting:
     """Boxes of which that is known of boxes above them, with bounds of their own. Pure work that any worker can do.
 
-    Where rounding, as noted above, is only a small part of what would do, and series were of use, they are all that is
-    computed; unless they turn out no better than before.
+    Where rounding, as noted above, is only a small part of what would do, and series of all outputs were of use, they
+    are all that is computed; unless they turn out no better than before.
     """
     boxes, enough = waiting.boxes, TUNING.small * easy
     light = waiting.series & waiting.steady & (boxes.errors.sum(axis=1) <= enough)
-    light &= boxes.since <= TUNING.fresh * boxes.lo.shape[1]
+    light &= (boxes.since <= TUNING.fresh * boxes.lo.shape[1]) & (waiting.steep > 0).any(axis=1)
     below = np.flatnonzero(light)
     done = [_below(waiting.take(below), problem)] if len(below) else []
     if done:
@@ -262,11 +262,11 @@ def enclosed(boxes: Boxes, problem: Problem, easy: float, series: Flags | None =
     for pick in (tried, np.setdiff1d(wanted, tried)):
         if not len(pick):
             break
-        better = problem.by_series(on, pick)
-        used[pick], steep[pick] = better.bound < parts[pick, 0], better.steep
+        bound, expanded = problem.by_series(on, pick)
+        used[pick], steep[pick] = bound < parts[pick, 0], expanded.steep
         if series is None and not used[pick].any():
             break
-        parts[pick, 0] = np.minimum(parts[pick, 0], better.bound)
+        parts[pick, 0] = bound
     seen = _at_centres(problem, Interval(on.rows.mid), on.region.points.reshape(len(boxes), -1))
     long, before = np.flatnonzero(boxes.most_tokens > SHORT), boxes.most_tokens
     boxes = boxes.with_focus(long, tuple(layer.take(long) for layer in on.focus))

@@ -67,6 +67,7 @@ class Enclosed:
     rows: Interval  # (B, D), the boxes, and where rounding may move their points
     region: BoxBatch
     focus: tuple[Focus, ...]
+    each: Floats  # (B, m), what enclosures say of the error of each output
     parts: Floats  # (B, 3), in the order of PARTS
     defined: Flags  # (B,), is the target surely defined on the whole box, or in L_p almost everywhere?
     tails: Flags  # (B,), was the target's p-mean used?
@@ -128,13 +129,13 @@ class Problem:
         region, focus, errors = self.network_on(rows, boxes.focus)
         network, target = region.tokens.reshape(len(rows), -1), self.target.enclose(rows)  # (B, m)
         bound = np.maximum(network.hi - target.lo, target.hi - network.lo)
-        bound = above(np.where(np.isnan(bound), np.inf, bound).max(axis=1))  # (B,)
-        parts = np.concatenate([bound[:, None], errors], axis=1)  # (B, 3)
+        each = above(np.where(np.isnan(bound), np.inf, bound))  # (B, m)
+        parts = np.concatenate([each.max(axis=1, keepdims=True), errors], axis=1)  # (B, 3)
         empty = self.target.domain.excludes(boxes.lo, boxes.hi)
         parts[empty] = 0.0
         defined = np.broadcast_to(target.defined, target.shape).all(axis=1) | empty
         tails = self._with_tails(boxes, parts, defined, network.magnitude.max(axis=1))
-        return Enclosed(rows, region, focus, parts, defined, tails)
+        return Enclosed(rows, region, focus, each, parts, defined, tails)
 
     def _with_tails(self, boxes: Boxes, parts: Floats, defined: Flags, largest: Floats) -> Flags:
         """Put p-means of the target and `largest`, the network's value, (B,), where enclosures are unbounded; where."""
@@ -148,9 +149,11 @@ class Problem:
             parts[pick, 0], defined[pick] = add_up(means, largest[pick]), almost
         return tails
 
-    def by_series(self, on: Enclosed, pick: Integers) -> Expanded:
-        """Taylor series on some of the boxes."""
-        return self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
+    def by_series(self, on: Enclosed, pick: Integers) -> tuple[Floats, Expanded]:
+        """Bounds on the part `construction` on some of the boxes, (R,), each output by enclosures or by Taylor series."""
+        expanded = self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
+        smaller = np.minimum(on.each[pick], expanded.each).max(axis=1)
+        return np.minimum(on.parts[pick, 0], smaller), expanded
 
     def below(self, boxes: Boxes) -> tuple[Floats, Expanded]:
         """Bounds on the parts of the error (B, 3) by Taylor series, rounding as noted above; where there are none, inf.
@@ -169,7 +172,7 @@ class Problem:
         if len(alone):
             on, pick = self.enclosed(boxes.take(alone)), np.flatnonzero(ways[alone])
             if len(pick):
-                on.parts[pick, 0] = np.minimum(on.parts[pick, 0], self.by_series(on, pick).bound)
+                on.parts[pick, 0], _ = self.by_series(on, pick)
             parts[alone], defined[alone] = on.parts, on.defined
         if len(below):
             parts[below], _ = self.below(boxes.take(below))
