@@ -43,8 +43,8 @@ STOPPED, LAST = "tolerance reached: the proof stopped", "units in the last place
 """Causes that are no part of a bound."""
 NOTES = {
     STOPPED: "The proof stops at the tolerance. Without one the bound is close to the error.",
-    LAST: f"The bound is at most {UNITS} units in the last place of the largest value. Proofs compute in float64 and allow "
-    "8 units for each library function; the error found is a rounding of that size.",
+    LAST: f"The bound is at most {UNITS} units in the last place of the largest value. Proofs compute in float64 and "
+    "allow 8 units for each library function; the error found is a rounding of that size.",
 }
 SHOWN = 20
 """Loose cases that are listed."""
@@ -102,8 +102,12 @@ def sampled(net: af.types.Compiled, seed: int) -> float:
         return 0.0
     points = domain.sample(SAMPLES, np.random.default_rng(seed))
     with np.errstate(all="ignore"):
-        errors = np.abs(net(points).reshape(SAMPLES, -1) - net.certificate.claim.imitated.values(points).reshape(SAMPLES, -1)).max(axis=1)
-        return float(np.nan_to_num(errors.max() * (volume(net) * ((errors / errors.max()) ** norm).mean()) ** (1 / norm)))
+        errors = np.abs(
+            net(points).reshape(SAMPLES, -1) - net.certificate.claim.imitated.values(points).reshape(SAMPLES, -1)
+        ).max(axis=1)
+        return float(
+            np.nan_to_num(errors.max() * (volume(net) * ((errors / errors.max()) ** norm).mean()) ** (1 / norm))
+        )
 
 
 def volume(net: af.types.Compiled) -> float:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import attnfun as af
-from functions import rows
+from proof_speed import functions
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -47,8 +47,9 @@ def converged(before: dict[tuple[str, str], Any], name: str, formula: str, domai
     aside, old = certificate.parts.get("windows", 0.0), before[name, construction]
     ratio = (certificate.bound - aside) / certificate.found
     return (
-        f"| {name} | {construction} | {old['tokens']} | {old['bound']} | {float(old['bound']) / float(old['found']):.3f} "
-        f"| {old['boxes']} | {net.network.tokens} | {certificate.bound:.3g} | {certificate.bound - aside:.3g} "
+        f"| {name} | {construction} | {old['tokens']} | {old['bound']} "
+        f"| {float(old['bound']) / float(old['found']):.3f} | {old['boxes']} | {net.network.tokens} "
+        f"| {certificate.bound:.3g} | {certificate.bound - aside:.3g} "
         f"| {ratio:.3f} | {certificate.effort['boxes']} | {certificate.found:.3g} | {seconds:.1f} |"
     )
 
@@ -85,7 +86,7 @@ def bounded(net: Any) -> tuple[float, int]:
 def measure(path: Path, folder: Path) -> list[dict[str, Any]]:
     """Networks made and bounded by the tree that this process imports; they are saved."""
     found = []
-    for name, formula, domain in rows(path):
+    for name, (formula, domain) in functions(path).items():
         for construction, dtype in KINDS if len(domain) == 1 else ():
             net = af.compile(formula, domain, options={"tokens": TOKENS}, construction=construction, dtype=dtype)
             file = folder / f"{name}-{construction}-{dtype}.safetensors"
@@ -121,10 +122,10 @@ def equal() -> list[str]:
         "## Before and after, at equal boxes",
         "",
         f"The same {len(found)} networks (one variable, at most {TOKENS} tokens), made by an earlier commit, in both "
-        f"columns; no tolerance; proofs stop after the round in which they reach {BOXES} boxes. {len(looser)} bounds are "
-        f"larger now, {len(tighter)} smaller; the others are the same to four digits.",
+        f"columns; no tolerance; proofs stop after the round in which they reach {BOXES} boxes. {len(looser)} bounds "
+        f"are larger now, {len(tighter)} smaller; the others are the same to four digits.",
         "",
-        "| function | construction | format | bound before | bound | ratio | boxes before | boxes | largest error found |",
+        "| function | construction | format | bound before | bound | ratio | boxes before | boxes | error found |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in found:
@@ -156,15 +157,16 @@ def main() -> None:
         load,
         "",
         f"One variable, at most {TOKENS} tokens, no tolerance: at convergence. *Aside* is the bound without the part "
-        "`windows`, which is set aside for fast evaluation and is no error of the network; the ratio is that to the largest "
-        "error found. Beside it the first page of this kind, which set nothing aside. Networks of `grid` are the same; "
-        "those of `spectral` have other tokens now, and smaller errors.",
+        "`windows`, which is set aside for fast evaluation and is no error of the network; the ratio is that to the "
+        "largest error found. Beside it the first page of this kind, which set nothing aside. Networks of `grid` are "
+        "the same; those of `spectral` have other tokens now, and smaller errors.",
         "",
     ]
     lines += ["| function | construction | tokens before | bound | ratio | boxes | tokens now | bound | aside | ratio "
               "| boxes | largest error found | seconds |"]  # fmt: skip
     lines += ["|---" * 13 + "|"]
-    for row in (row for row in rows(chosen.file) if len(row[2]) == 1):
+    listed = [(name, *function) for name, function in functions(chosen.file).items()]
+    for row in (row for row in listed if len(row[2]) == 1):
         lines += [converged(before, *row, construction) for construction in ("grid", "spectral")]
     lines += [
         "",
@@ -172,7 +174,7 @@ def main() -> None:
         "",
     ]
     lines += ["| function | before | construction | tokens | result | boxes | seconds |", "|---" * 7 + "|"]
-    lines += [proved(before, *row, 1e-4) for row in (row for row in rows(chosen.file) if len(row[2]) == 2)]
+    lines += [proved(before, *row, 1e-4) for row in listed if len(row[2]) == 2]
     lines += ["", *equal()] if EQUAL.exists() else []
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "tightness.md").write_text("\n".join(lines) + "\n")

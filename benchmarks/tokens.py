@@ -133,7 +133,17 @@ def precision_page(found: list[Coarse], limit: float) -> str:
     """The table, beside the bounds of precision-before.csv: those of the first page of this kind."""
     with (RESULTS / "precision-before.csv").open() as file:
         before = {(row["function"], row["dtype"]): row["bound"] for row in csv.DictReader(file)}
-    heads = ("function", "dtype", "bound before", "bound", "largest error found", "input", "rounding", "tokens", "heads")
+    heads = (
+        "function",
+        "dtype",
+        "bound before",
+        "bound",
+        "largest error found",
+        "input",
+        "rounding",
+        "tokens",
+        "heads",
+    )
     lines, looser, smaller = list[str](), list[str](), 0
     for row in found:
         then = before.get((row.function, row.dtype))
@@ -146,9 +156,9 @@ def precision_page(found: list[Coarse], limit: float) -> str:
         smaller += then is not None and float(f"{row.bound:.2e}") < old
     measured = sum((row.function, row.dtype) in before for row in found)
     says = (
-        f"Of {measured} rows that were measured before, {smaller} have a smaller bound now and {len(looser)} a larger one"
-        f"{': ' + ', '.join(looser) if looser else ''}. Every bound is the smallest one proved at any of these relative "
-        "tolerances, tried until one is not reached: "
+        f"Of {measured} rows that were measured before, {smaller} have a smaller bound now and {len(looser)} a larger "
+        f"one{': ' + ', '.join(looser) if looser else ''}. Every bound is the smallest one proved at any of these "
+        "relative tolerances, tried until one is not reached: "
         + "; ".join(f"{dtype} {', '.join(f'{eps:g}' for eps in tried)}" for dtype, tried in LOW_PRECISION.items())
         + f". At most {limit:g} s of processor time each."
     )

@@ -120,7 +120,7 @@ class TaylorBounds:
             at = np.abs(mid[..., 0]).max(axis=1)  # (B,)
         exists = np.isfinite(around.rad).all(axis=2)  # (B, m), on the whole box, as Taylor's theorem needs
         bound = np.where(exists & ~np.isnan(bound), bound, np.inf)
-        known = np.isfinite(rest) & np.isfinite(bound).all(axis=1)[:, None]
+        known = np.isfinite(rest) & np.isfinite(bound).all(axis=1, keepdims=True)
         return Expanded(bound, at, np.where(known, rest, 0.0))
 
     def _difference(self, boxes: Interval, focus: tuple[Focus, ...]) -> Pair | None:

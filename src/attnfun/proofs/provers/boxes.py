@@ -111,7 +111,7 @@ class SearchTuning:
     faint: float = 2.0**-50
     """The same without a goal: a part of the largest value. A round number."""
     idle: float = 0.9
-    """If a box without width along the axes that nobody reads keeps this part of its bound, these are not cut. By trial."""
+    """If a box without width along axes that nobody reads keeps this part of its bound, they are not cut. By trial."""
     trials: int = 32
     """Boxes on which Taylor series are tried before a whole batch is done with them. A round number."""
     many: int = 512

@@ -150,7 +150,7 @@ class Problem:
         return tails
 
     def by_series(self, on: Enclosed, pick: Integers) -> tuple[Floats, Expanded]:
-        """Bounds on the part `construction` on some of the boxes, (R,), each output by enclosures or by Taylor series."""
+        """Bounds on the part `construction` on some boxes, (R,), each output by enclosures or by Taylor series."""
         expanded = self.taylor(on.rows[pick], tuple(layer.take(pick) for layer in on.focus))
         smaller = np.minimum(on.each[pick], expanded.each).max(axis=1)
         return np.minimum(on.parts[pick, 0], smaller), expanded
