@@ -16,13 +16,13 @@ def patient() -> float:
 
 
 class Clock:
-    """A clock that moves on by one second whenever it is read."""
+    """A clock that moves on whenever it is read, by one second unless said otherwise."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, step: float = 1.0) -> None:
+        self.now, self.step = 0.0, step
 
     def __call__(self) -> float:
-        self.now += 1.0
+        self.now += self.step
         return self.now
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -18,10 +19,12 @@ from attnfun.errors import TimeLimitReached
 from attnfun.formula import program
 from attnfun.proofs import Effort
 from attnfun.proofs.provers import boxes as prover
+from attnfun.proofs.provers import planes
 from attnfun.resources.deadline import PAUSES, Deadline, working_time
 from attnfun.resources.kernels import njit
 from attnfun.resources.memory import Memory
 from attnfun.targets import as_target
+from cases import CASES, Combination
 from clocks import Clock
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
@@ -88,6 +91,79 @@ def test_fits_to_data_end_with_the_trials_there_was_time_for():
         af.compile(data, options={"folds": 2}, time_limit=Deadline.after(5, Clock()))
 
 
+SLOWEST = 0.45
+"""The part of a time limit that a slow machine needs."""
+
+
+def same_at_any_pace(limit, run):
+    """A result, which is the same on a machine whose clock hardly moves and on one that needs half of the time limit.
+
+    Clocks move whenever they are read.
+    """
+    fast = Clock(1e-9 * limit)
+    found = run(Deadline.after(limit, fast))
+    slow = Clock(SLOWEST * 1e-9 * limit**2 / fast.now)
+    again = run(Deadline.after(limit, slow))
+    assert slow.now < 0.5 * limit
+    assert again == found
+    return found
+
+
+def told(net):
+    """All that users see of a network: its weights, its certificate, its alternatives."""
+    if net is None:
+        return None
+    weights = [getattr(layer, part.name) for layer in net.network.layers for part in fields(layer)]
+    arrays = [each.tobytes() for each in weights if isinstance(each, np.ndarray)]
+    return arrays, str(net.certificate), net.certificate.as_dict(), net.summary()
+
+
+def tried(*call, **keywords):
+    """What comes of a call: a network, or an error and the best network there is."""
+    try:
+        return told(af.compile(*call, **keywords))
+    except af.errors.AttnfunError as miss:
+        return str(miss), told(getattr(miss, "best", None))
+
+
+COMPILED = [(case, name) for case in CASES if not isinstance(case, Combination) for name in case.constructions]
+
+
+@pytest.mark.parametrize(("case", "construction"), COMPILED, ids=lambda each: str(each))
+def test_slow_and_fast_machines_make_the_same_network(case, construction):
+    same_at_any_pace(1e6, lambda limit: told(case.compile(construction=construction, time_limit=limit)))
+
+
+def test_a_proof_that_is_given_up_for_another_construction_is_counted_and_said(monkeypatch):
+    """Every chunk of boxes counts as a large part of the time limit, and takes no time."""
+    monkeypatch.setattr(prover, "TUNING", replace(prover.TUNING, a_chunk=400.0))
+    found = same_at_any_pace(1e3, lambda limit: tried("exp(-x**2 - y**2)", SQUARE, 0.05, time_limit=limit))
+    assert "share of the time limit of 1000 s, counted in boxes, was used" in str(found)
+
+
+def test_planes_are_given_up_for_boxes_by_counting(monkeypatch):
+    monkeypatch.setattr(planes, "A_BOX", 200.0)
+    call = "x**2 + exp(y)", SQUARE, 0.4
+    found = same_at_any_pace(1e3, lambda limit: tried(*call, construction="max-affine", time_limit=limit))
+    assert "proved" in str(found)
+    assert found != tried(*call, construction="max-affine", time_limit=np.inf)
+
+
+@pytest.mark.parametrize("seconds", [0.02, 0.2])
+def test_workers_stop_where_one_process_does(seconds, monkeypatch):
+    """A share of the time ends rounds, and subtrees that are handed out, after the same boxes."""
+    monkeypatch.setattr(prover, "TUNING", replace(prover.TUNING, many=64, group=16, budget=64))
+    net = af.compile("sin(3*x)*y", SQUARE, 0.2, construction="grid")
+    with ThreadPoolExecutor(3) as workers:
+        alone, together = (
+            prover.search(net.certificate.claim.imitated, net.network, 0.12, deadline.share(seconds), executor=engine)
+            for engine, deadline in ((None, Deadline(1.0)), (workers, Deadline(1.0)))
+        )
+    assert alone.stopped.startswith("The proof's share")
+    assert (alone.bound, alone.boxes) == (together.bound, together.boxes)
+    assert all(np.array_equal(alone.proof.data[name], together.proof.data[name]) for name in alone.proof.data)
+
+
 def test_a_deadline_that_is_not_reached_changes_nothing():
     plain, timed = (
         af.compile("sin(3*x)*y", SQUARE, 0.2, construction="grid", time_limit=limit)
@@ -139,13 +215,13 @@ def test_a_time_limit_must_be_seconds(limit):
 def test_a_deadline_tells_time():
     clock = Clock()
     deadline = Deadline.after(10.0, clock)  # from 1 to 11
-    assert (deadline.left, deadline.over, deadline.share(0.5).end) == (9.0, False, 4.0 + 0.5 * 6.0)
+    assert (deadline.left, deadline.over, deadline.sooner(0.5).end) == (9.0, False, 4.0 + 0.5 * 6.0)
     clock.now = 11.0
     assert (deadline.left, deadline.over) == (0.0, True)
     with pytest.raises(TimeLimitReached, match=r"polishing must end within the time limit\. The time limit of 10 s"):
         deadline.check("polishing")
     assert not Deadline().over
-    assert Deadline().share(0.5) == Deadline()
+    assert Deadline().share(0.5) == Deadline().sooner(0.5) == Deadline()
 
 
 @pytest.mark.parametrize(

@@ -133,8 +133,8 @@ def compile(
     outside
         What calls do with points outside the domain: "raise", "clip" or "allow".
     seed
-        For the points that are sampled. Equal calls give equal results, unless time runs out: while several
-        constructions are in question each proof has a share of the time that is left.
+        For the points that are sampled. Equal calls give equal results on all machines that need no more than half of
+        the time limit: how long a proof may go on while other constructions wait is counted, not timed.
     progress
         Called with a `Progress` after each round of a proof, and as values of a black box come in from workers or for a
         cache. Without it, work of more than two seconds shows a line on a terminal and in a notebook; False for none.
@@ -194,7 +194,7 @@ def pursue(theorems: list[Construction], goal: Target, request: Request) -> Comp
         while candidate := queue.cheapest(request.effort.deadline):  # plan
             try:
                 network = _built(request, goal, candidate)  # build
-                result = _proved(request, goal, candidate, network, queue.share)  # prove
+                result = _proved(request, goal, candidate, network, queue.part(request.effort.deadline))  # prove
                 if request.eps is None or result.certificate.bound <= request.eps:
                     return replace(result, alternatives=queue.alternatives(candidate))
                 queue.waiting.append(_closer(request.eps, request, goal, candidate, result))
@@ -364,8 +364,8 @@ def _built(request: Request, target: Target, candidate: Candidate) -> Network:
     return candidate.theorem.build(target, plan, request.dtype)
 
 
-def _proved(request: Request, target: Target, candidate: Candidate, network: Network, share: float = 1.0) -> Compiled:
-    """The network with its certificate, in a share of the time left.
+def _proved(request: Request, target: Target, candidate: Candidate, network: Network, deadline: Deadline) -> Compiled:
+    """The network with its certificate, as far as there is time.
 
     TimeLimitReached, with an estimate for the network, if there was no time to prove any bound.
     """
@@ -377,7 +377,7 @@ def _proved(request: Request, target: Target, candidate: Candidate, network: Net
             norm=float(request.norm),
             proof=request.proof,
             seed=request.seed,
-            effort=replace(request.effort, deadline=request.effort.deadline.share(share)),
+            effort=replace(request.effort, deadline=deadline),
         )
     except TimeLimitReached as late:
         late.best = None if late.estimate is None else _compiled(request, target, candidate, network, late.estimate)
@@ -530,7 +530,8 @@ def _over_budget(request: Request, target: Target, candidate: Candidate) -> Tole
     within = replace(request, eps=None, proof=False, options={**request.options, "tokens": request.budget})
     try:
         smaller = _planned(theorem, target, within.for_planning(theorem, None))
-        best = _proved(within, target, smaller, _built(within, target, smaller))
+        network = _built(within, target, smaller)
+        best = _proved(within, target, smaller, network, request.effort.deadline)
         got = f"budget={request.budget}, which gets to an {best.certificate.headline}"
     except TimeLimitReached as late:
         best, got = late.best, f"budget={request.budget}"

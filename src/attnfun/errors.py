@@ -125,15 +125,18 @@ class ToleranceNotMet(AttnfunError):
 
 
 class TimeLimitReached(ToleranceNotMet):
-    """The time limit was over before there was a result; `best` is what there was by then (or None)."""
+    """The time limit, or a share of it, was over before there was a result; `best` is what there was (or None)."""
 
     estimate: Any = None
     """The certificate of a network for whose proof there was no time."""
 
-    def __init__(self, work: str, limit: float, *, got: object = None, remedy: str = "", best: Any = None) -> None:
-        self.reason = f"The time limit of {limit:g} s was reached: allow more"
+    def __init__(self, work: str, limit: float, *, share: bool = False, got: object = None, remedy: str = "") -> None:
+        whole = f"The time limit of {limit:g} s was reached: allow more"
+        part = f"The proof's share of the time limit of {limit:g} s, counted in boxes, was used: allow more"
+        self.reason = part if share else whole
         remedy = f"{self.reason}. {remedy}".rstrip()
-        super().__init__(f"{work} must end within the time limit", got=got, remedy=remedy, best=best)
+        within = "its share of the time limit" if share else "the time limit"
+        super().__init__(f"{work} must end within {within}", got=got, remedy=remedy)
 
 
 class ProofFailed(AttnfunError):

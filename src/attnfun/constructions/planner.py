@@ -4,7 +4,8 @@ Best-first search. Every construction enters with the fewest tokens that a netwo
 forecast, quick and on the low side, when its turn comes. The cheapest forecast is worked out to a plan, which may put
 it behind others; the cheapest plan is built and certified. Where the certificate misses, the construction aims closer,
 is planned again and goes back into the queue. So the first network that meets the tolerance is the cheapest of all that
-were worth planning. Nothing depends on the clock but giving up.
+were worth planning. Nothing depends on the clock but giving up: while others wait, a proof has a share of the time as
+it is counted (`resources/deadline.py`).
 
 Cheap means few tokens, and a proof that ends. A sum in three variables may have two networks, one of which is proved
 head by head in one variable, the other on boxes in all three. So tokens count `√(work / FREE)` fold where the proof is
@@ -20,7 +21,7 @@ from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ProofFailed, ToleranceNotMet, about
+from ..errors import ProofFailed, TimeLimitReached, ToleranceNotMet, about
 from ..resources.deadline import Deadline
 from ..targets import Target
 from .base import Construction, Plan, PlanRequest
@@ -31,10 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class QueueTuning:
-    """How time is shared and what is remarked."""
+    """How counted time is shared and what is remarked."""
 
-    share: float = 0.7
-    """The part of the time left that a proof gets while another construction waits. By trial."""
+    share: float = 0.35
+    """The part of the counted time left that a proof gets while another construction waits: with the check, which takes
+    about as long, two thirds. By trial."""
     longer: float = 3.0
     """Proofs that take so many times as much work are worth a remark. By trial: less is within what an expectation is
     worth."""
@@ -161,10 +163,10 @@ class Queue:
                 return candidate
         return None
 
-    @property
-    def share(self) -> float:
-        """The part of the time left that the attempt just taken may use."""
-        return TUNING.share if any(candidate.tokens <= self.budget for candidate in self.waiting) else 1.0
+    def part(self, deadline: Deadline) -> Deadline:
+        """The time that the proof of the attempt just taken may use."""
+        others = any(candidate.tokens <= self.budget for candidate in self.waiting)
+        return deadline.share(TUNING.share) if others else deadline
 
     @property
     def results(self) -> list[Compiled]:
@@ -206,4 +208,7 @@ def _verdict(candidate: Candidate, chosen: Candidate) -> str:
 
 def _reason(miss: ToleranceNotMet | ProofFailed) -> str:
     best = miss.best if isinstance(miss, ToleranceNotMet) else None
-    return f"missed, {best.certificate.headline}" if best else str(miss)
+    if best is None:
+        return str(miss)
+    stopped = miss.reason if isinstance(miss, TimeLimitReached) else best.certificate.stopped
+    return f"missed, {best.certificate.headline}" + (f" ({stopped[0].lower()}{stopped[1:]})" if stopped else "")

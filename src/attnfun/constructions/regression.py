@@ -50,7 +50,7 @@ class SizeTuning:
     """A larger or polished head must have a squared error below this fraction of the simpler one's. A round number:
     what is simpler wins a tie."""
     trying: float = 0.7
-    """The share of the time for trying; the fit to all rows has what is left. By trial."""
+    """The part of the time left on the clock for trying; the fit to all rows has the rest. By trial."""
 
 
 TUNING = SizeTuning()
@@ -76,10 +76,10 @@ class RegressionConstruction(Construction[SamplesTarget, RegressionFit]):
         """Cross-validate, and fit the recipe that did best to all rows; the plan says what was held out."""
         order = target.samples.order
         X, y, settings = target.samples.X[order], target.samples.y[order], _Settings.of(request, len(order))
-        trials = _tried(X, y, settings, request.deadline)
+        trials, stopped = _tried(X, y, settings, request.deadline)
         best = _best(trials, np.ones(len(X), dtype=bool))
         fit = fitted(X, y, best.recipe, request.seed, best.metric, request.deadline)
-        study = _study(trials, y, settings, np.argsort(order))
+        study = replace(_study(trials, y, settings, np.argsort(order)), stopped=stopped)
         figures = {"rows": float(len(X)), "polished": float(best.recipe.polish), "held_out_rmse": study.rmse}
         if study.r2 is not None:
             figures["held_out_r2"] = study.r2
@@ -165,16 +165,17 @@ class _Trial:
         return float(np.mean((self.residuals[rows] / self.units) ** 2)) + evidence.TUNING.noiseless
 
 
-def _tried(X: Floats, y: Floats, settings: _Settings, deadline: Deadline) -> list[_Trial]:
-    """Cross-validate recipes: the first one, or TimeLimitReached, then as many as a share of the time allows."""
-    trials, later = list[_Trial](), deadline.share(TUNING.trying)
+def _tried(X: Floats, y: Floats, settings: _Settings, deadline: Deadline) -> tuple[list[_Trial], str]:
+    """Cross-validate recipes: the first one, or TimeLimitReached, then all, or why there was no time for all."""
+    trials, later = list[_Trial](), deadline.sooner(TUNING.trying)
     try:
         for recipe, before in _recipes(len(X), settings, trials):
             trials.append(_trial(X, y, recipe, settings, before, later if trials else deadline))
-    except TimeLimitReached:
+    except TimeLimitReached as late:
         if not trials:
             raise
-    return trials
+        return trials, f"{late.reason}, for there are sizes that were not tried"
+    return trials, ""
 
 
 def _recipes(rows: int, settings: _Settings, trials: list[_Trial]) -> Iterator[tuple[Recipe, _Trial | None]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf, isinf, nextafter
 from pathlib import Path
@@ -46,12 +47,12 @@ class CertifyTuning:
     most_variables: int = 3
     """Boxes are tried beside a proof by structure up to this many variables. For time: boxes multiply with every
     variable."""
-    share: float = 0.2
-    """They then get this share of the time. By trial."""
+    share: float = 0.1
+    """They then get this share of the counted time. By trial."""
     searching: float = 0.5
-    """The share of the time left that a prover has. The rest is for checking what it found, which takes no longer than
-    the search did, as every box was bounded there; so it is not interrupted, and nothing that was found is lost.
-    Half each: both take about as long."""
+    """The part of the time left on the clock that provers have together. The rest is for checking what they found,
+    which takes no longer than the search did, as every box was bounded there; so it is not interrupted, and nothing
+    that was found is lost. Half each: both take about as long."""
 
 
 TUNING = CertifyTuning()
@@ -90,8 +91,8 @@ def certify(
     """Bound the error of a claim. With `eps` the work stops as soon as the bound is at most eps.
 
     When the deadline is over the bound is the one proved by then; TimeLimitReached, with an estimate, if there is
-    none. What was proved holds whatever the clock did. What treats all tokens of a sequence alike is certified on one
-    of them.
+    none. What was proved holds whatever the clock did, and a proof that time ended says so. What treats all tokens of
+    a sequence alike is certified on one of them.
     """
     if isinf(norm) and (one := claim.of_one_token()) is not None:
         return certify(one, eps, norm=norm, proof=proof, seed=seed, effort=effort).for_all_tokens(claim)
@@ -200,7 +201,7 @@ def _issued(
         effort={"boxes": outcome.boxes if outcome else 0, "points": search.points, "random": search.unseen},
         seed=seed,
         claim=claim,
-        stopped="" if outcome is None else outcome.stopped,
+        stopped=target.stopped if outcome is None else outcome.stopped,
         proof=None if outcome is None else outcome.proof,
     )
     if contradiction := certificate.contradiction():
@@ -258,22 +259,28 @@ def _prove(
 
 
 def _best(target: Target, claim: Claim, eps: float | None, norm: float, effort: Effort, found: float) -> Outcome | None:
-    """The network's structure, boxes, or None where the target cannot be enclosed."""
+    """The network's structure, boxes, or None where the target cannot be enclosed. Time ends all provers at once."""
     if Status.ESTIMATED in (target.status, *(part.status for part in claim.parts)):
         return None
     enough = boxes.TUNING.within * found if eps is None else eps
     best = _by_parts(claim, norm, effort) if claim.parts else None
+    deadline = effort.deadline.sooner(TUNING.searching)
+    effort = replace(effort, deadline=deadline)
     if best is None or best.bound > enough:
         best = _better(best, _by_structure(target, claim, eps, norm, effort))
-    if best is not None and (best.bound <= enough or target.domain.size > TUNING.most_variables):
+    if best is None:
+        deadline.check("the proof")
+        best = _attempted(PROVERS[-1], claim, norm, eps, effort)
+    elif best.bound > enough and target.domain.size <= TUNING.most_variables and not deadline.over:
+        with suppress(TimeLimitReached):
+            share = replace(effort, deadline=deadline.share(TUNING.share))
+            best = _better(best, _attempted(PROVERS[-1], claim, norm, eps, share))
+    if best is None or best.bound <= enough or not deadline.over:
         return best
-    share = effort if best is None else replace(effort, deadline=effort.deadline.share(TUNING.share))
-    try:
-        return _better(best, _attempted(PROVERS[-1], claim, norm, eps, share))
-    except TimeLimitReached:
-        if best is None:
-            raise
-        return best
+    late = deadline.reached("the proof")
+    if isinf(best.bound):
+        raise late
+    return replace(best, stopped=best.stopped or late.reason)
 
 
 def _better(one: Outcome | None, other: Outcome | None) -> Outcome | None:
@@ -291,7 +298,7 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
     """The best proof that follows the network's structure, the first that meets the tolerance.
 
     An L_p error is at most the largest one times |Ω|^{1/p}. Those that search on boxes of their own have a share of the
-    time only.
+    counted time only.
     """
     factor, best = target.domain.root_volume(norm), None
     goal = None if eps is None else eps / factor
@@ -308,10 +315,7 @@ def _by_structure(target: Target, claim: Claim, eps: float | None, norm: float, 
         best = _better(best, found)
         if goal is not None and best is not None and best.bound <= goal:
             break
-    if best is None:
-        effort.deadline.check("the proof")
-        return None
-    if isinf(norm) or best.proof is None:
+    if best is None or isinf(norm) or best.proof is None:
         return best
     proof = Proof(VOLUME, {}, (best.proof,))
     return Outcome.of(_checked(proof, claim, norm, effort), proof, best.found, best.boxes)
@@ -321,9 +325,8 @@ def _attempted(prover: Prover, claim: Claim, norm: float, goal: float | None, ef
     """Search for a proof and check it; None if the prover has none."""
     if not prover.applies(claim, norm):
         return None
-    searching = effort.deadline.share(TUNING.searching)
     aim = None if goal is None else goal * (1 - SLACK)
-    task = Task(aim, norm, searching, effort.progress, effort.executor, effort.checkpoint, effort.memory)
+    task = Task(aim, norm, effort.deadline, effort.progress, effort.executor, effort.checkpoint, effort.memory)
     attempt: Attempt | None = prover.prove(claim, task)
     if attempt is None:
         return None

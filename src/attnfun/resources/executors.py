@@ -60,6 +60,8 @@ def in_order(
             if not flying or not flying[0].landed(deadline):
                 return
             yield flying.popleft().result
+            if deadline.spent:
+                return
     finally:
         for flight in flying:
             flight.future.cancel()

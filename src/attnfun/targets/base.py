@@ -73,6 +73,8 @@ class Target(ABC):
     status: Status
     """The best status that a certificate for this target can have."""
     assumptions: tuple[str, ...] = ()
+    stopped: str = ""
+    """The limit that ended what was measured of it, in words."""
     evaluable: bool = True
     """Has it values at any point of the domain?"""
     enclosable: bool = True

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ..arguments import made_folder
-from ..errors import InputError, TimeLimitReached
+from ..errors import InputError
 from ..resources.deadline import NEVER, Deadline
 from ..resources.executors import TRIES, in_order
 from .base import Floats
@@ -108,9 +108,8 @@ class Evaluations:
             if self.sampling.tell is not None and not alone:
                 self.sampling.tell(self.count + sum(map(len, answers)))
         if len(answers) < len(chunks):
-            raise TimeLimitReached(
+            raise deadline.reached(
                 "sampling the function",
-                deadline.limit,
                 got=f"{self.count + sum(map(len, answers))} values so far, of {self.count + len(rows)} wanted by now",
                 remedy="With cache= a second run goes on where this one stopped.",
             )

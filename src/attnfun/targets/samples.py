@@ -89,6 +89,8 @@ class Study:
     """Sizes that were tried, each with its errors by fold."""
     method: str
     """What was held out, in words."""
+    stopped: str = ""
+    """The limit that ended the trials, in words."""
 
     @property
     def rmse(self) -> float:
@@ -122,7 +124,10 @@ class SamplesTarget(Target):
                 got=f"{samples.X[beyond[0]].tolist()} (row {beyond[0]}) for {domain!r}",
                 remedy="Widen the domain, leave it out, or drop such rows.",
             )
-        vars(self).update(samples=samples, domain=domain, output_shape=samples.output_shape, study=study)
+        stopped = "" if study is None else study.stopped
+        vars(self).update(
+            samples=samples, domain=domain, output_shape=samples.output_shape, study=study, stopped=stopped
+        )
 
     def measured(self, study: Study) -> SamplesTarget:
         """The same rows with what was measured while some were held out."""

@@ -39,7 +39,7 @@ from ...arithmetic import Interval
 from ...errors import FileFormatError, InputError, TimeLimitReached
 from ...network import Attention, Network
 from ...network.storage import read, write
-from ...resources.deadline import NEVER, Deadline
+from ...resources.deadline import NEVER, Deadline, Work
 from ...resources.executors import in_order
 from ...resources.memory import UNLIMITED, Memory
 from ...targets import Target
@@ -120,6 +120,14 @@ class SearchTuning:
     """Boxes that are handed out together. By trial."""
     budget: int = 4096
     """Boxes after which a worker hands back what is left. By trial."""
+    piece: float = 2.0
+    """Counted seconds after which it does so too. A round number."""
+    a_chunk: float = 3e-3
+    """Counted seconds for a chunk, ..."""
+    a_box: float = 3e-5
+    """... for each box in it, ..."""
+    a_score: float = 1.5e-6
+    """... and for each score on that. By trial: proofs in one to three variables took half to twice as long."""
     keep_every: float = 20.0
     """Seconds between checkpoints. A round number."""
 
@@ -497,7 +505,7 @@ def search(
     found = _least_error(problem, ledger) if isinf(norm) else ledger.seen(waiting)
     ledger.settle(waiting)
     if late and (goal is None or bound > goal):
-        stopped = TimeLimitReached("the proof", deadline.limit).reason
+        stopped = deadline.reached("the proof").reason
         kept.keep()
     else:
         kept.drop()
@@ -541,13 +549,16 @@ class Piece:
     found: float
     place: Floats  # (1, D), where an error of that size was met
     boxes: int
+    seconds: float
+    """What they were counted as."""
 
 
 def settled(task: Subtrees, problem: Problem, goal: float, deadline: Deadline = NEVER) -> Piece:
-    """All below some boxes, until they are good enough or `TUNING.budget` boxes were bounded. Pure work.
+    """All below some boxes, until they are good enough or so much was done that others should have a part. Pure work.
 
     The boxes that were made last are cut first, so that few wait.
     """
+    deadline = replace(deadline, most=TUNING.piece, work=Work())
     ledger, waiting = _Ledger(problem, inf, goal), task.waiting
     ledger.found, ledger.scale = task.found, task.scale
     waiting = replace(waiting, boxes=replace(waiting.boxes, node=np.arange(len(waiting))))
@@ -564,7 +575,8 @@ def settled(task: Subtrees, problem: Problem, goal: float, deadline: Deadline = 
         easy = max(goal, TUNING.within * ledger.found)
         parts = _cut_and_bounded(ledger, tree, waiting.take(now), easy, None, deadline)
         waiting = Waiting.join([waiting.take(later), parts])
-    return Piece(tree.tensors(), waiting, ledger.total, ledger.parts, ledger.found, ledger.place, ledger.boxes)
+    known = ledger.total, ledger.parts, ledger.found, ledger.place, ledger.boxes
+    return Piece(tree.tensors(), waiting, *known, deadline.work.seconds)
 
 
 class _Queue:
@@ -638,6 +650,7 @@ def _by_subtrees(
     for piece in in_order(work, queue, executor, deadline=deadline):
         place = tree.graft(queue.sent.popleft().waiting.boxes.node, piece.tree)
         ledger.join(piece)
+        deadline.count(piece.seconds)
         boxes = piece.waiting.boxes
         queue.put(replace(piece.waiting, boxes=replace(boxes, node=place[boxes.node])))
         kept.offer(ledger, tree, queue.tensors())
@@ -748,23 +761,32 @@ def _in_chunks(
     Those keep what is known of the box they were cut from, which holds on them too. A single chunk is not worth
     sending: nobody could work beside it.
     """
-    parts = np.split(np.arange(len(waiting)), _cuts(waiting.boxes, work.keywords["problem"].network))
+    scores = _scores(waiting.boxes, work.keywords["problem"].network)
+    parts = np.split(np.arange(len(waiting)), _cuts(scores))
     workers, done = executor if len(parts) > 1 else None, list[Waiting]()
     chunks = (waiting.take(part) for part in parts)
     with suppress(TimeLimitReached):  # within a chunk, which stays untouched
-        done.extend(in_order(work, chunks, workers, deadline=deadline))
+        for chunk in in_order(work, chunks, workers, deadline=deadline):
+            part = parts[len(done)]
+            done.append(chunk)
+            deadline.count(TUNING.a_chunk + TUNING.a_box * len(part) + TUNING.a_score * float(scores[part].sum()))
     ready = Waiting.join(done) if done else waiting.take(np.arange(0))
     return ready, waiting.take(np.arange(len(ready), len(waiting)))
 
 
-def _cuts(boxes: Boxes, network: Network) -> Integers:
-    """Where a batch is cut into chunks: by boxes, and by the scores on them, which are the work."""
+def _scores(boxes: Boxes, network: Network) -> Integers:
+    """The scores on each box, which are most of the work, (B,)."""
     work, length, focus = np.zeros(len(boxes), dtype=np.int64), network.rows, iter(boxes.focus)  # (B,)
     for layer in network.layers:
         if isinstance(layer, Attention):
             work += layer.heads * length * (next(focus).active.lengths + layer.attends_data * length)
         length = layer.length_out(length)
-    parts = np.stack([np.arange(len(boxes)) // TUNING.chunk, np.cumsum(work) // TUNING.work])
+    return work
+
+
+def _cuts(scores: Integers) -> Integers:
+    """Where a batch is cut into chunks: by boxes, and by the scores on them, (B,)."""
+    parts = np.stack([np.arange(len(scores)) // TUNING.chunk, np.cumsum(scores) // TUNING.work])
     return np.flatnonzero(np.diff(parts, axis=1).any(axis=0)) + 1
 
 

@@ -15,6 +15,8 @@ from .base import Attempt, Task
 
 ROOM = 0.999
 """The fraction of the goal that is aimed at."""
+A_BOX = 5e-5
+"""Counted seconds for a box. By trial."""
 
 
 def prove(claim: Claim, task: Task) -> Attempt | None:
@@ -41,6 +43,7 @@ def cut(distance: OnBoxes, goal: float | None, deadline: Deadline) -> Growing:
                 return tree
             deadline.check("the proof")
             parts.append(distance.on(low[rows], high[rows]))
+            deadline.count(A_BOX * len(rows))
         bound, error, axis = (np.concatenate(part) for part in zip(*parts, strict=True))
         seen = max(seen, float(error.max()))
         enough = goal if goal is not None else sqrt(boxes.TUNING.within) * seen

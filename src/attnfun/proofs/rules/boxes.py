@@ -35,7 +35,6 @@ from ...arithmetic.formats import round_to
 from ...arithmetic.jets import variables
 from ...arithmetic.norms import norms_on_boxes, together
 from ...arithmetic.rounding import OWN
-from ...errors import TimeLimitReached
 from ...network import Network
 from ...resources.deadline import NEVER, Deadline, until
 from ...resources.executors import in_order, resident
@@ -362,7 +361,7 @@ def check(
         parts = pieces(problem, cover)
         done = list(in_order(work, parts, executor, deadline=deadline))
     if len(done) < len(parts):
-        raise TimeLimitReached("checking the proof", deadline.limit)
+        raise deadline.reached("checking the proof")
     return sum(done, Tally.nothing(norm, roots)).conclusion()
 
 
