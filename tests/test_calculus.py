@@ -232,6 +232,18 @@ def test_what_cannot_be_decided_is_not_called_a_root():
         assert len(undecided) == 1
         assert undecided.lo[0] <= low <= high <= undecided.hi[0] < high + room
     assert str(net("2 + cos(x)").roots()) == "no root, proved\nfor x in [-1, 1]"
+    words = str(net("abs(x - 0.1)", -1.0, 0.3).roots()).splitlines()
+    assert words[0].startswith("undecided: [0.0999")
+    assert words[1:] == ["none elsewhere, proved", "for x in [-1, 0.3]"]
+
+
+def test_numbers_of_which_no_digit_is_known_are_shown_as_zero():
+    for low, high, text in (
+        (-5e-324, 1e-323, "0 ± 2.0e-323, proved"),
+        (-3e-13, 3.1e-13, "0 ± 3.2e-13, proved"),
+        (-1e-13, 3e-13, "1e-13 ± 2.1e-13, proved"),
+    ):
+        assert str(Enclosure(low, high, Status.PROVED)) == text
 
 
 def test_answers_name_the_interval_that_they_are_about():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
+from math import sin
 
 import numpy as np
 import pytest
@@ -348,6 +350,28 @@ def test_a_part_without_code_is_asked_for(tmp_path):
     assert certificate.recheck(target=[None, [np.sin, None]]).proved
     with pytest.raises(af.errors.InputError, match="a list of as many functions"):
         certificate.recheck(target=np.sin)
+
+
+def test_operators_that_are_undefined_somewhere_are_told_in_the_words_of_the_networks():
+    f, g = line("sin(3*x)"), line("2 + cos(x)")
+    for made, words in (
+        (lambda: f**g, r"(sin(3*x))**(2 + cos(x)) must be defined and bounded"),
+        (lambda: f**-1, r"(sin(3*x))**(-1) must be defined and bounded"),
+        (lambda: np.log(f), r"log(sin(3*x)) must be defined and bounded"),
+        (lambda: max(f, g), "got 2 + cos(x) and sin(3*x). Write np.maximum(f, g)"),
+    ):
+        with pytest.raises(af.errors.InputError, match=re.escape(words)) as refused:
+            made()
+        assert "u0" not in str(refused.value)
+
+
+def test_a_black_box_that_was_found_above_zero_may_divide():
+    box = af.compile(np.vectorize(lambda x: float(2 + np.sin(3 * x))), LINE, 0.05)
+    shares = line("x") / box
+    assert shares.certificate.status.value == "estimated"
+    assert abs(shares(0.3) - 0.3 / (2 + sin(0.9))) < 0.05
+    with pytest.raises(af.errors.InputError, match="keep away from 0"):
+        box / (box - 2.0)
 
 
 def test_what_does_not_fit_is_refused():

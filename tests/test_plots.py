@@ -166,6 +166,7 @@ def test_a_saved_black_box_is_drawn_without_its_code(nets, tmp_path):
         ({"panels": ["valuse"]}, "panels must be some of target, values, error"),
         ({"panels": "error"}, "in a list"),
         ({"panels": []}, "panels must be"),
+        ({"path": "error"}, r'Write panels=\["error"\]'),
         ({"output": 2}, "from 0 to 1"),
         ({"style": "poster"}, "style must be one of page, talk"),
         ({"at": [0.5, 5.0]}, "must lie in"),

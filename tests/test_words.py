@@ -79,6 +79,12 @@ def test_messages_name_what_is_wrong(refused, words):
     assert "0x" not in str(told.value)
 
 
+def test_two_numbers_in_place_of_one_array_are_told_what_to_write():
+    plane = af.compile("x + y", {"x": (0, 1), "y": (0, 1)}, 0.1)
+    with pytest.raises(InputError, match=r"one array, or net\(x=..., y=...\)"):
+        plane(0.1, 0.2)
+
+
 def test_a_point_just_outside_is_told_with_all_its_digits(net):
     with pytest.raises(InputError, match=r"x must lie in \[0, 1\]; got 1.0000000000000002"):
         net(np.nextafter(1.0, 2.0))

@@ -29,7 +29,7 @@ from .formula.circuits import Circuit
 from .formula.writing import Spelled
 from .network import Affine, Network
 from .proofs import Certificate, Claim, Effort, certify, combine
-from .proofs.naming import indices, product_formula
+from .proofs.naming import filled, indices, product_formula
 from .proofs.rules.parts import RESTRICTED, errors_of, joint_network, reach_of, spelled
 from .proofs.search import network_rows
 from .resources.deadline import Deadline
@@ -155,11 +155,13 @@ def applied(pattern: str, *operands: Any) -> Compiled:
     box = _roomy(reach)
     formula = texts[0] if shape == () else f"[{', '.join(texts)}]"
     target = Expression(formula, box)
+    values = [f"{net.name}{place}" for net in nets for place in _places(net.output_shape)]
+    words = filled(texts[0], {f"u{k}": name for k, name in enumerate(values)})
     passed = float(modulus(target, Interval(box.lo, box.hi), errors[None]).max())
     _require(
-        passed < inf,
-        f"{formula} must be defined and bounded for all values of the networks",
-        got=target.explain(Interval(box.lo[None], box.hi[None])),
+        passed < inf and bool(target.enclose(Interval(box.lo[None], box.hi[None])).defined.all()),
+        f"{words} must be defined and bounded for all values of the networks",
+        got=f"values in {spelled(reach)}",
         remedy="Restrict the networks, or shift them away from there.",
     )
     circuit = target.circuit()
@@ -167,6 +169,11 @@ def applied(pattern: str, *operands: Any) -> Compiled:
         weight, constant = _affine_map(circuit)
         return _affine(inner, weight, constant, shape, target)
     return _behind(_small(formula, box, max(TUNING.share * passed, 1e-300), nets[0]), inner, shape)
+
+
+def _places(shape: tuple[int, ...]) -> list[str]:
+    """What follows a network's name where one of its values is meant."""
+    return [""] if shape == () else [f"[{', '.join(map(str, place))}]" for place in np.ndindex(shape)]
 
 
 def _affine_map(circuit: Circuit) -> tuple[Floats, Floats]:
@@ -413,7 +420,7 @@ def _reach(net: Compiled) -> Interval:
             net.network, net.domain.sample(TUNING.samples, np.random.default_rng(net.certificate.seed))
         )
         low, high = values.min(axis=0), values.max(axis=0)
-        reach = Interval(low - (high - low) / 2, high + (high - low) / 2)
+        reach = _widened(low, high, (high - low) / 2)
     _require(
         bool(np.isfinite(reach.lo).all() and np.isfinite(reach.hi).all()),
         "the values of a network must be bounded for it to be combined",
@@ -425,9 +432,16 @@ def _reach(net: Compiled) -> Interval:
 def _roomy(reach: Interval) -> Box:
     """A box that surely holds the ranges (k,), with names for its axes."""
     room = TUNING.room * (reach.hi - reach.lo + np.abs(reach.lo) + np.abs(reach.hi)) + 1e-90
-    low = np.where(reach.lo > 0, np.maximum(reach.lo - room, reach.lo / 2), reach.lo - room)  # signs stay
-    high = np.where(reach.hi < 0, np.minimum(reach.hi + room, reach.hi / 2), reach.hi + room)
-    return Box(low, high, [f"u{k}" for k in range(len(room))])
+    wide = _widened(reach.lo, reach.hi, room)
+    return Box(wide.lo, wide.hi, [f"u{k}" for k in range(len(room))])
+
+
+def _widened(low: Floats, high: Floats, room: Floats) -> Interval:
+    """Ranges (k,) with room on both sides; those of one sign keep it."""
+    return Interval(
+        np.where(low > 0, np.maximum(low - room, low / 2), low - room),
+        np.where(high < 0, np.minimum(high + room, high / 2), high + room),
+    )
 
 
 def _broadcast(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

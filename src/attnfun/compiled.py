@@ -220,7 +220,12 @@ class Compiled(Algebra, Calculus):
         """
         if second is not None:
             if not isinstance(self.domain, TwoInputs):
-                raise InputError("a second array of points needs a network of two inputs", got=repr(self.domain))
+                by_name = ", ".join(f"{name}=..." for name in self.domain.axes)
+                raise InputError(
+                    "a second array of points needs a network of two inputs",
+                    got=repr(self.domain),
+                    remedy=f"Write all coordinates as one array, or net({by_name}).",
+                )
             points = self.domain.joined(points, second)  # type: ignore[arg-type]
         if named or points is None or isinstance(points, Mapping):
             if points is not None and named:

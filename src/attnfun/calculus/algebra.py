@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, shown
 from ..formula.functions import FUNCTIONS
 from ..resources.deadline import TIME_LIMIT, Deadline
 
@@ -92,7 +92,7 @@ class Algebra:
         """Python's max(), min() and sorted() call this and can give no network back."""
         raise InputError(
             "networks have no order, which max(), min() and sorted() need",
-            got=f"{self!r} and {other!r}",
+            got=" and ".join(getattr(each, "name", None) or shown(each) for each in (self, other)),
             remedy="Write np.maximum(f, g) or np.minimum(f, g).",
         )
 

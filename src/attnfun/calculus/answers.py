@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -16,6 +17,8 @@ UPWARDS = Context(prec=2, rounding=ROUND_CEILING)
 DOWN, UP = Context(prec=6, rounding=ROUND_FLOOR), Context(prec=6, rounding=ROUND_CEILING)
 NARROW = 1e-3
 """Ranges that are narrower than this fraction of their midpoint are shown with a radius."""
+NO_DIGIT = 10
+"""Of numbers that are smaller than this fraction of their radius no digit is known: they are shown as 0."""
 Place = dict[str, tuple[float, float]]
 """A box: the range of each variable."""
 
@@ -133,10 +136,12 @@ class Roots(_Answer):
 
     def words(self) -> str:
         """A line for each interval."""
+        enclosed = self.status is not Status.ESTIMATED
         if not self.single and not self.undecided:
-            return f"no root, {self.status.value}"
+            return f"no root{'' if enclosed else ' found'}, {self.status.value}"
         lines = [f"one root: {root}" for root in self.single]
-        return "\n".join(lines + [f"undecided: [{each.lo!r}, {each.hi!r}]" for each in self.undecided])
+        lines += [f"undecided: [{each.lo!r}, {each.hi!r}]" for each in self.undecided]
+        return "\n".join([*lines, f"none elsewhere, {self.status.value}"] if enclosed else lines)
 
 
 def spelled(place: Place) -> str:
@@ -151,11 +156,19 @@ def _range(low: float, high: float) -> str:
         return f"= {low!r}"
     if each.radius < NARROW * abs(each.mid):
         return f"= {_shown(each.mid, each.radius)}"
-    return f"in [{DOWN.create_decimal(Decimal(low)):g}, {UP.create_decimal(Decimal(high)):g}]"
+    return f"in [{_end(low, DOWN)}, {_end(high, UP)}]"
+
+
+def _end(number: float, outwards: Context) -> str:
+    """Six digits: the number itself, or one beyond it."""
+    text = f"{number:.6g}"
+    return text if float(text) == number else f"{outwards.create_decimal(Decimal(number)):g}"
 
 
 def _shown(mid: float, radius: float) -> str:
     """A number with the digits that are known, and a radius that covers the digits left out."""
+    if abs(mid) < max(radius / NO_DIGIT, sys.float_info.min):
+        return f"0 ± {UPWARDS.create_decimal(Decimal(nextafter(radius + abs(mid), inf))):g}"
     known = math.log10(max(abs(mid), radius)) - math.log10(radius)
     text = f"{mid:.{min(17, max(3, math.ceil(known) + 2))}g}"
     wide = nextafter(radius + abs(float(text) - mid), inf)

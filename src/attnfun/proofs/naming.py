@@ -7,7 +7,7 @@ formula such as `u0*u1`; both are recognised by what they compute.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,16 @@ def product_formula(first: Integers, second: Integers, shape: Shape) -> str:
     """
     texts = [f"u{one}*u{two}" for one, two in zip(first, second, strict=True)]
     return texts[0] if shape == () else f"[{', '.join(texts)}]"
+
+
+def filled(formula: str, names: Mapping[str, str]) -> str:
+    """A formula in u0, u1, ... with names in their places.
+
+    >>> filled("u0**2", {"u0": "x + 1"}), filled("max(u0, 1)", {"u0": "x + 1"})
+    ('(x + 1)**2', 'max(x + 1, 1)')
+    """
+    alone = re.fullmatch(r"\w+\([^()]*\)", formula)  # the arguments of a function need no parentheses
+    return re.sub(r"\bu\d+\b", lambda found: names[found[0]] if alone else f"({names[found[0]]})", formula)
 
 
 def shown(numbers: Floats) -> str:
@@ -124,5 +134,4 @@ def _formula_name(outer: Claim, operands: Sequence[Operand]) -> str:
     if not plain or outer.output_shape != () or any(shape != () for _, shape in operands):
         return ""
     inside = {axis: name for axis, (name, _) in zip(axes, operands, strict=True)}
-    alone = re.fullmatch(r"\w+\([^()]*\)", outer.name)  # the arguments of a function need no parentheses
-    return re.sub(r"\bu\d+\b", lambda found: inside[found[0]] if alone else f"({inside[found[0]]})", outer.name)
+    return filled(outer.name, inside)

@@ -58,6 +58,8 @@ def plot(
     listed = isinstance(panels, list | tuple) and all(isinstance(name, str) and name in PANELS for name in panels)
     if panels is not None and not (listed and panels):
         raise InputError(f"panels must be some of {', '.join(PANELS)}, in a list", got=shown(panels))
+    if isinstance(path, str) and path in PANELS:
+        raise InputError("the first argument is the path of a file", got=path, remedy=f'Write panels=["{path}"].')
     one_of("style", style, STYLES)
     window = look(net, at, output)
     if ax is not None:
