@@ -142,6 +142,18 @@ def test_a_circuit_shows_its_heads_and_names(nets):
     assert f"{nets['circuit'].network.heads} heads" in axes.get_title()
 
 
+def test_titles_count_the_tokens_of_the_network(nets):
+    made = nets["step"]
+    assert made.network.attention[0].attends_data
+    title = made.plot(panels=["weights"]).axes[0].get_title()
+    assert title == f"attention to itself and {made.network.tokens} tokens"
+    assert made.plot(panels=["error"]).axes[0].get_title() == "error"  # the heading says the bound
+    bend = af.compile("abs(x - 0.25)", {"x": (-1, 1)}, 1e-3, construction="circuit")
+    assert "1 head (" in bend.plot(panels=["circuit"]).axes[0].get_title()
+    assert ", 1 token, " in repr(bend)
+    assert bend.plot(panels=["circuit"]).get_figheight() < nets["circuit"].plot(panels=["circuit"]).get_figheight()
+
+
 def test_formulas_in_titles_are_not_read_as_mathematics():
     net = af.compile("x", {"x": (0, 1)}, 0.1)
     assert net.plot(panels=["values"]) is not None

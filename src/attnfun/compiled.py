@@ -24,7 +24,7 @@ from .constructions import REGISTRY
 from .constructions.planner import CHOSEN, Alternative
 from .domains import TwoInputs
 from .domains.box import OUTSIDE, Box, Outside
-from .errors import FileFormatError, InputError
+from .errors import FileFormatError, InputError, counted
 from .look.plots import plot
 from .look.report import report
 from .network import Network, storage
@@ -449,13 +449,14 @@ class Compiled(Algebra, Calculus):
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        size = f"{self.construction}, {self.network.tokens} tokens, {self.network.parameters} parameters"
+        tokens, parameters = counted(self.network.tokens, "token"), counted(self.network.parameters, "parameter")
+        size = f"{self.construction}, {tokens}, {parameters}"
         rows = [("domain", repr(self.domain)), ("network", size), ("arithmetic", self.network.dtype)]
         return html_table(self.name, [*rows, (self.certificate.status.value, self.certificate.headline)])
 
     def __repr__(self) -> str:
         return (
-            f"Compiled({self.name!r} on {self.domain!r}: {self.construction}, {self.network.tokens} tokens, "
+            f"Compiled({self.name!r} on {self.domain!r}: {self.construction}, {counted(self.network.tokens, 'token')}, "
             f"{self.network.dtype}, {self.certificate.headline})"
         )
 

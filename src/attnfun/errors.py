@@ -13,6 +13,8 @@ LONGEST = 300
 """Characters of a value that a message quotes."""
 LARGEST = 1e300
 """Counts below are floats, to within rounding."""
+EXACT = 10**15
+"""Counts below are shown with all their digits."""
 PLAIN = re.compile(r"<(?:\w+\.)*(\w+) object at 0x[0-9a-fA-F]+>")
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -51,6 +53,15 @@ def about(count: int) -> str:
     ('12', '1.23457e+06', '7.00000e+598')
     """
     return f"{count:.6g}" if count < LARGEST else f"{Decimal(count):.6g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count and what is counted, in the plural unless it is one.
+
+    >>> counted(1, "token"), counted(20, "token")
+    ('1 token', '20 tokens')
+    """
+    return f"{count if count < EXACT else about(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def digits(number: float) -> str:

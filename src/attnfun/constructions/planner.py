@@ -21,7 +21,7 @@ from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ProofFailed, TimeLimitReached, ToleranceNotMet, about
+from ..errors import ProofFailed, TimeLimitReached, ToleranceNotMet, about, counted
 from ..resources.deadline import Deadline
 from ..targets import Target
 from .base import Construction, Plan, PlanRequest
@@ -65,8 +65,8 @@ class Alternative:
     verdict: str
 
     def __str__(self) -> str:
-        layers = "1 layer" if self.depth == 1 else f"{self.depth} layers"
-        return f"{self.construction} ({about(self.tokens)} tokens, {layers}): {self.verdict}"
+        size = f"{counted(self.tokens, 'token')}, {counted(self.depth, 'layer')}"
+        return f"{self.construction} ({size}): {self.verdict}"
 
 
 @dataclass(frozen=True, eq=False)

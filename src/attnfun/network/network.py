@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arithmetic.formats import DTYPES, FORMATS, round_to
-from ..errors import InputError
+from ..errors import InputError, counted
 from .layers import Affine, Attention, FactoredAttention, Layer
 
 
@@ -115,7 +115,8 @@ class Network:
             else [self.shape_in, self.shape_out]
         )
         shapes = " -> ".join(f"({length}, {width})" for length, width in ends)
-        return f"Network({shapes}, {len(self.layers)} layers, {self.heads} heads, {self.tokens} tokens, {self.dtype})"
+        layers, heads = counted(len(self.layers), "layer"), counted(self.heads, "head")
+        return f"Network({shapes}, {layers}, {heads}, {counted(self.tokens, 'token')}, {self.dtype})"
 
 
 def on_each_token(network: Network, length: int | None) -> Network | None:

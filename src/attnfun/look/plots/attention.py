@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...errors import counted
 from ..views import Window, aspect, cells, heads, leading_axes, peaks, weights
 from .partition import walls
 from .style import AMOUNTS, GREY, QUERY, VALUES, bar, few_ticks, tiles
@@ -59,13 +60,16 @@ def _draw_along(axes: Axes, window: Window) -> None:
         for wall in walls(found.partition):
             axes.axvline(wall, color=GREY, linewidth=0.4, linestyle=":")
     several = f", head 1 of {place.attention.heads}" if place.attention.heads > 1 else ""
+    memory = len(place.attention.memory)
+    data = len(highest) - memory  # tokens of the input, the query among them
+    keys = f"{memory} memory and {data} data tokens" if data > 1 else counted(memory, "token")
     part = f"{len(strongest)} of " if len(strongest) < len(highest) else ""
     axes.set(
         xlabel=window.domain.axes[axis],
         ylabel="weight",
         xlim=(low, high),
         ylim=(0, None),
-        title=f"attention to {part}{len(highest)} tokens{several}",
+        title=f"attention to {'itself and ' if data == 1 else ''}{part}{keys}{several}",
     )
     few_ticks(axes.xaxis)
     few_ticks(axes.yaxis)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ...arguments import one_of
-from ...errors import InputError, shown
+from ...errors import InputError, counted, shown
 from ...network import Affine
 from ..views import Window, cells, heads, held_out_rows, look
 from .attention import draw_cells, draw_tokens, draw_weights
-from .diagrams import circuit_of, draw_circuit, draw_layers
+from .diagrams import circuit_of, draw_circuit, draw_layers, height
 from .function import draw_error, draw_held_out, draw_residuals, draw_target, draw_values
 from .style import ENLARGED, HEIGHT, STYLES, TITLE, WIDTH, save, shortened
 
@@ -66,13 +66,17 @@ def plot(
         return _into(ax, window, ("values",) if panels is None else tuple(panels), path)
     names = tuple(panels or (suitable(window) if style == "page" else of_the_function(window)))
     rows, times = _rows(names), ENLARGED[style]
-    size = times * WIDTH * max(2, *map(len, rows)), times * (HEIGHT * len(rows) + TITLE)
+    heights = [height(window) if row[0] in WIDE else 1.0 for row in rows]
+    size = times * WIDTH * max(2, *map(len, rows)), times * (HEIGHT * sum(heights) + TITLE)
     with rc_context(STYLES[style]):
         figure = Figure(figsize=size, layout="constrained")
-        for part, row in zip(figure.subfigures(len(rows), 1, squeeze=False)[:, 0], rows, strict=True):
+        for part, row in zip(
+            figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)[:, 0], rows, strict=True
+        ):
             for axes, name in zip(part.subplots(1, len(row), squeeze=False)[0], row, strict=True):
                 PANELS[name](axes, window)
-        heading = f"{shortened(net.name, LONGEST)}\n{net.network.tokens} tokens, {net.certificate.headline}"
+        size = counted(net.network.tokens, "token")
+        heading = f"{shortened(net.name, LONGEST)}\n{size}, {net.certificate.headline}"
         figure.suptitle(heading, fontsize="large", parse_math=False)
     return save(figure, path, STYLES[style])
 

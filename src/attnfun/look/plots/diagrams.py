@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...errors import counted
 from ...formula.circuits import Circuit
 from ...network import Affine, Attention
 from ..views import Window
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 BENDS = CYCLE[3]
 LONGEST, MOST_UNITS = 22, 80
 """Letters of a label; units that can be drawn beside each other."""
+LEAST, EACH = 0.5, 0.2
+"""Of the height of other panels: what a diagram takes at least, and for each box of its tallest column."""
 
 
 def circuit_of(window: Window) -> Circuit | None:
@@ -32,9 +35,8 @@ def draw_circuit(axes: Axes, window: Window) -> None:
     if circuit is None:
         draw_layers(axes, window)
         return
-    depths = [0] * circuit.inputs + circuit.depth
-    last = max(depths) + 1
-    columns = [[atom for atom, depth in enumerate(depths) if depth == column] for column in range(last)]
+    columns = _columns(circuit)
+    last = len(columns)
     spot = {
         atom: (float(column), (len(atoms) - 1) / 2 - row)
         for column, atoms in enumerate(columns)
@@ -57,10 +59,22 @@ def draw_circuit(axes: Axes, window: Window) -> None:
     tall = max(len(column) for column in [*columns, ends])
     _blank(axes, last, tall)
     widest = max(layer.width_in for layer in window.net.network.attention)
-    axes.set_title(
-        f"circuit: depth {last - 1}, {len(circuit.units)} heads (blue smooth, pink bends), "
-        f"{window.net.network.tokens} tokens, up to {widest} registers"
-    )
+    heads, tokens = counted(len(circuit.units), "head"), counted(window.net.network.tokens, "token")
+    registers = counted(widest, "register")
+    axes.set_title(f"circuit: depth {last - 1}, {heads} (blue smooth, pink bends), {tokens}, up to {registers}")
+
+
+def height(window: Window) -> float:
+    """Of the diagram, where one of the other panels is 1: small circuits and rows of layers take half of that."""
+    circuit = circuit_of(window)
+    tallest = max(map(len, [*_columns(circuit), circuit.outputs])) if circuit is not None else 1
+    return min(1.0, max(LEAST, EACH * tallest))
+
+
+def _columns(circuit: Circuit) -> list[list[int]]:
+    """Variables, then heads by their depth."""
+    depths = [0] * circuit.inputs + circuit.depth
+    return [[atom for atom, depth in enumerate(depths) if depth == column] for column in range(max(depths) + 1)]
 
 
 def draw_layers(axes: Axes, window: Window) -> None:
@@ -73,15 +87,14 @@ def draw_layers(axes: Axes, window: Window) -> None:
         colour = BLUE if isinstance(layer, Attention) else GREY
         text = f"{layer.kind}\n{size}"
         if isinstance(layer, Attention):
-            heads = f"{layer.heads} head" + "s" * (layer.heads > 1)
-            text = f"attention\n{heads}\n{len(layer.memory)} memory\n{size}"
+            text = f"attention\n{counted(layer.heads, 'head')}\n{len(layer.memory)} memory\n{size}"
         elif isinstance(layer, Affine) and layer.left is not None:
             text = f"affine,\nmixes tokens\n{size}"
         if column:
             _join(axes, (column - 1.0, 0.0), (float(column), 0.0))
         _box(axes, (float(column), 0.0), text, colour, whole=True)
     _blank(axes, len(network.layers) - 1, 2)
-    axes.set_title(f"{len(network.layers)} layers: what each puts out, tokens x features")
+    axes.set_title(f"{counted(len(network.layers), 'layer')}: what each puts out, tokens x features")
 
 
 def _join(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:

@@ -106,7 +106,7 @@ def draw_residuals(axes: Axes, window: Window) -> None:
 def _error_title(window: Window) -> str:
     """What the panel shows; a map says its bound in words, because its scale ends at the largest error drawn."""
     certificate = window.net.certificate
-    if not window.bounded_everywhere:
+    if not window.bounded_everywhere and window.domain.size > 1:
         return f"error; {certificate.headline}"
     word, _, status = window.word.partition(" ")
     size = f"{word} {certificate.bound:.3g} {status}".rstrip()
