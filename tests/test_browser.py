@@ -242,31 +242,45 @@ WORDS = """() => Array.from(document.querySelectorAll(".gradio-container *")).fi
   return [ink, "rgb(255, 255, 255)", element.textContent.trim()];
 })"""
 """Every word that is seen in the lab: its colour, the colour behind it, and what it says."""
-ROWS = ".form:not(:has(#summary)), #said, #values, #error, #picture, .file-preview, #summary"
+ROWS = ".form:not(:has(#summary)), #said, #values, #error, #picture, #picture_dark, .file-preview, #summary"
 """Parts of the lab's first tab."""
+TAB = "[role=tabpanel] .form, [role=tabpanel] .js-plotly-plot"
+"""Parts of its other tabs."""
 
 
-def readable_in_light_dark_and_on_a_phone(page: Page) -> None:
+def readable_in_light_dark_and_on_a_phone(page: Page, parts: str, least: int) -> None:
     """Text stands out from the page, and parts of the lab neither overlap nor leave the window."""
     papers = set()
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_timeout(500)
-        papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        words = page.evaluate(WORDS)
-        assert len(words) > 40
-        assert [each for each in words if contrast(*each[:2]) < 4.5] == []
+        for width in (1100, PHONE["width"]):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(500)
+            papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            words = page.evaluate(WORDS)
+            assert len(words) > 20
+            assert [each for each in words if contrast(*each[:2]) < 4.5] == []
+            boxes = page.evaluate(PLACES, parts)
+            assert len(boxes) >= least
+            assert overlapping(boxes) == []
+            assert max(box[2] for box in boxes) <= width
+            for plot in page.locator(".js-plotly-plot").all():
+                labels = plot.evaluate(f"element => ({PLACES_IN})(element)")
+                assert overlapping(labels) == []
+                bottom = plot.evaluate("element => element.getBoundingClientRect().bottom")
+                assert max([box[3] for box in labels], default=bottom) <= bottom
     assert len(papers) == 2
-    for width in (1100, PHONE["width"]):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(500)
-        boxes = page.evaluate(PLACES, ROWS)
-        assert len(boxes) >= 7
-        assert overlapping(boxes) == []
-        assert max(box[2] for box in boxes) <= width
-        for plot in ("values", "error"):
-            assert overlapping(page.evaluate(PLACES, f"#{plot} .xtick text, #{plot} .legend .traces")) == []
+    page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 1100, "height": 900})
+
+
+PLACES_IN = """plot => Array.from(
+  plot.querySelectorAll(".xtick text, .legend .traces, .xtitle, .ytitle")
+).map(element => {
+  const box = element.getBoundingClientRect();
+  return [box.left, box.top, box.right, box.bottom];
+}).filter(box => box[2] > box[0] && box[3] > box[1])"""
+"""Words of a picture."""
 
 
 def overlapping(boxes: list[list[float]]) -> list[tuple[list[float], list[float]]]:
@@ -284,13 +298,20 @@ def test_the_lab_compiles_refuses_and_follows_its_sliders(visit, lab):
     assert eventually(page, lambda: len(plotted(page, "error")) > 100)  # an example is worked out
     gallery = page.get_by_label("Gallery").first
     assert gallery.input_value() == GALLERY[0].name
-    readable_in_light_dark_and_on_a_phone(page)
-    page.get_by_label("Formula").press("Space")
+    readable_in_light_dark_and_on_a_phone(page, ROWS, 7)
+    gallery.click()
+    page.get_by_role("option", name=GALLERY[1].name).click()
+    formula = page.get_by_label("Formula")
+    assert eventually(page, lambda: formula.input_value() == GALLERY[1].formula)
+    page.wait_for_timeout(1000)
+    assert gallery.input_value() == GALLERY[1].name
+    formula.fill("sin(3*x")  # at once, as by a clipboard
     assert eventually(page, lambda: gallery.input_value() == "")  # it is no example any more
     page.get_by_label("Formula").fill("<img src=x onerror=alert(1)>")
     button.click()
     said.get_by_role("alert").wait_for()
     assert "got '<img src=x onerror=alert(1)>'" in said.inner_text()
+    readable_in_light_dark_and_on_a_phone(page, ROWS, 6)
     page.get_by_label("Formula").fill("sin(3*x)")
     page.get_by_label("Tolerance eps").fill("0.1")
     button.click()
@@ -308,4 +329,8 @@ def test_the_lab_compiles_refuses_and_follows_its_sliders(visit, lab):
         page.locator("input[type=range]").and_(page.get_by_label(label)).press("End")
         assert eventually(page, lambda before=before: plotted(page, "warmed", 1) != before)
         assert plotted(page, "trade", 1) != curve
+    readable_in_light_dark_and_on_a_phone(page, TAB, 3)
+    page.get_by_role("tab", name="Ridge regression in context").click()
+    assert eventually(page, lambda: len(plotted(page, "coefficients")) == 10)
+    readable_in_light_dark_and_on_a_phone(page, TAB, 3)
     assert fits_a_phone(page)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.colors import LogNorm
+from matplotlib.colors import LogNorm, to_rgb
 
 import attnfun as af
 from attnfun.cli import main
@@ -180,7 +180,7 @@ def test_a_saved_black_box_is_drawn_without_its_code(nets, tmp_path):
         ({"panels": []}, "panels must be"),
         ({"path": "error"}, r'Write panels=\["error"\]'),
         ({"output": 2}, "from 0 to 1"),
-        ({"style": "poster"}, "style must be one of page, talk"),
+        ({"style": "poster"}, "style must be one of page, dark, talk"),
         ({"at": [0.5, 5.0]}, "must lie in"),
         ({"at": [[0.5, 0.5]] * 2}, "one point"),
     ],
@@ -287,6 +287,18 @@ def test_a_picture_for_a_talk_shows_the_function_in_large_type(nets):
     high = talk.get_size_inches()[1]
     assert min(points) / 72 / high > 0.04  # of the height of the slide
     assert max(label.get_fontsize() for label in page.axes[0].get_xticklabels()) < 10
+
+
+def test_pictures_for_dark_pages_have_light_words_and_the_same_colours(nets):
+    for name in ("line", "circuit"):
+        light, dark = (nets[name].plot(style=style) for style in ("page", "dark"))
+        assert np.mean(to_rgb(dark.get_facecolor())) < 0.2 < 0.8 < np.mean(to_rgb(light.get_facecolor()))
+        for before, after in zip(light.axes, dark.axes, strict=True):
+            assert min(np.mean(to_rgb(text.get_color())) for text in (after.title, *after.texts)) > 0.8
+            shown = [text.get_bbox_patch().get_facecolor() for text in after.texts if text.get_bbox_patch()]
+            assert all(np.mean(to_rgb(colour)) < 0.2 for colour in shown)
+            if before.get_title() in ("error", "attention network"):
+                assert [each.get_color() for each in before.lines] == [each.get_color() for each in after.lines]
 
 
 def test_a_file_says_what_it_shows(nets, tmp_path):

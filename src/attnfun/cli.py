@@ -318,7 +318,7 @@ def plot(
         ),
     ] = None,
     component: Annotated[int, typer.Option(help="Which output of a vector or sequence, from 0.")] = 0,
-    style: Annotated[str, typer.Option(help="page, or talk: large type, the function only.")] = "page",
+    style: Annotated[str, typer.Option(help="page, dark, or talk: large type, the function only.")] = "page",
     as_json: AsJson = False,
 ) -> None:
     """Draw a saved network: its values and error, cells and weights, or its circuit."""

@@ -437,9 +437,9 @@ class Compiled(Algebra, Calculus):
         Panels: `target`, `values`, `error` (beside its bound), `held-out` and `residuals` (of data), `cells`,
         `weights`, `tokens` (attention between the tokens of a sequence), `circuit` and `layers`; those that suit the
         network if not named. Beyond two variables they show lines through the point `at`, by default the centre or a
-        point where the network varies more. `output` counts the outputs of a vector or sequence. The style "talk" draws
-        the function only, with type that can be read from the back row. With `ax`, one panel (`values` if not named) is
-        drawn into these axes of a figure of yours.
+        point where the network varies more. `output` counts the outputs of a vector or sequence. The style "dark" is
+        for dark pages; "talk" draws the function only, with type that can be read from the back row. With `ax`, one
+        panel (`values` if not named) is drawn into these axes of a figure of yours.
         """
         return plot(self, path, panels, at, output, style, ax)
 

@@ -27,16 +27,18 @@ CSS = """
 .gradio-container { max-width: none !important; padding: 0 2vw !important; }
 #said p { font-size: 1.1rem; margin: 0; }
 [role=alert] { border-left: 0.4rem solid #c62828; background: #c628281f; padding: 0.5rem 0.75rem; }
-.dark #picture img { filter: invert(0.94) hue-rotate(180deg); }
+.dark #picture, #picture_dark { display: none !important; }
+.dark #picture_dark { display: block !important; }
+.min_value, .max_value { color: var(--body-text-color) !important; }
 button[role=tab][aria-selected=true] { color: #c2410c !important; }
 .dark button[role=tab][aria-selected=true] { color: #fb923c !important; }
 .file-preview button { color: var(--body-text-color) !important; }
 .dark .file-preview a { color: #93c5fd !important; }
 .js-plotly-plot text { fill: var(--body-text-color) !important; }
-#summary textarea { font-family: ui-monospace, monospace; white-space: pre; overflow-x: auto; }
+#summary textarea { font-family: ui-monospace, monospace; white-space: pre-wrap; }
 """
 ZERO = {"zerolinecolor": "#80808080", "zerolinewidth": 1}
-EXAMPLES = {example.name: example for example in GALLERY}
+EXAMPLES = {each.name: (each.formula, each.domain, each.eps, each.norm, each.construction) for each in GALLERY}
 
 Update = Any
 
@@ -69,36 +71,42 @@ def _compile_tab(page: gr.Blocks, worker: Worker, folder: str) -> tuple[gr.Textb
         with gr.Row():
             values = gr.Plot(label="Network and target", elem_id="values")
             error = gr.Plot(label="Error under its bound", elem_id="error")
-        picture = gr.Image(
-            label="Values, error, cells and weights", type="filepath", buttons=[], elem_id="picture", show_label=False
-        )
+        kind = {"label": "Values, error, cells and weights", "show_label": False, "type": "filepath", "buttons": []}
+        picture, dark = gr.Image(elem_id="picture", **kind), gr.Image(elem_id="picture_dark", **kind)
         files = gr.File(label="Downloads", file_count="multiple", interactive=False)
         summary = gr.Textbox(label="Summary and certificate", lines=12, max_lines=30, elem_id="summary")
 
     def fill(name: str) -> tuple[str, ...]:
         """The fields of an example of the gallery."""
-        chosen = EXAMPLES[name]
-        return chosen.formula, chosen.domain, chosen.eps, chosen.norm, chosen.construction
+        return EXAMPLES[name]
+
+    def named(name: str | None, *now: str) -> str | None:
+        """The example, unless a field was edited: then it is none any more."""
+        return name if EXAMPLES.get(name or "") == now else None
 
     def run(formula: str, domain: str, eps: str, norm: str, dtype: str, construction: str) -> tuple[Update, ...]:
         try:
             reply = requests.compiled(worker, folder, formula, domain, eps, norm, dtype, construction)
         except AttnfunError as failure:
-            return _wrong(failure), None, None, None, None, ""
+            return _wrong(failure), None, None, None, None, None, ""
         figures = reply["figures"]
+        of_target = "" if "target" in figures else " and target"  # which has a map of its own in a plane
         return (
             _right(reply["headline"]),
-            _drawn(figures["values"]),
+            gr.update(value=_drawn(figures["values"]), label=f"Network{of_target}"),
             _drawn(figures["error"]),
             reply["picture"],
+            reply["dark"],
             reply["files"],
             reply["summary"],
         )
 
-    fields, shown = [formula, domain, eps, norm, dtype, construction], [said, values, error, picture, files, summary]
-    example.input(fill, example, [formula, domain, eps, norm, construction], show_progress="hidden")
-    for field in (formula, domain, eps, norm, construction):  # what is edited is no example any more
-        field.input(lambda: gr.update(value=None), None, example, show_progress="hidden")
+    fields = [formula, domain, eps, norm, dtype, construction]
+    shown = [said, values, error, picture, dark, files, summary]
+    filled = [formula, domain, eps, norm, construction]
+    example.input(fill, example, filled, show_progress="hidden")
+    edits = [field.change for field in filled]  # typed or pasted
+    gr.on(edits, named, [example, *filled], example, show_progress="hidden", trigger_mode="always_last")
     button.click(run, fields, shown)
     page.load(run, fields, shown)  # the first example
     return formula, domain
@@ -186,7 +194,7 @@ def _drawn(figure: dict[str, Any]) -> go.Figure:
     for axis in "xy":
         kind = "log" if axis in layout.get("log", "") else None
         common = {"automargin": True, "exponentformat": "e", "gridcolor": "#80808040", "type": kind} | ZERO
-        style[f"{axis}axis"] = {"title": {"text": _plain(layout[axis])}, **common}
+        style[f"{axis}axis"] = {"title": {"text": _plain(layout[axis]), "standoff": 8}, **common}
     if layout.get("equal"):
         style["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
         style["xaxis"] |= {"constrain": "domain"}

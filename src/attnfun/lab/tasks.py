@@ -13,6 +13,7 @@ import attnfun as af
 
 from ..domains.box import read_box
 from ..errors import InputError
+from ..look.plots.style import BOUND, ERROR, NETWORK, QUERY, TARGET
 from ..look.report.code import python_code
 from ..look.report.figures import figure, function_figures, numbers
 from ..look.views import Window, look
@@ -31,6 +32,7 @@ def compiled(folder: str, formula: str, domain: str, eps: float, budget: int, **
     net.save(file)
     net.report(place / "report.html")
     net.plot(place / "picture.png")
+    net.plot(place / "dark.png", style="dark")
     (place / "reproduce.py").write_text(python_code(net, file.name))
     files = [str(file), str(place / "report.html"), str(place / "reproduce.py")]
     try:
@@ -44,6 +46,7 @@ def compiled(folder: str, formula: str, domain: str, eps: float, budget: int, **
         "summary": f"{net.summary()}\n\n{net.certificate}",
         "figures": function_figures(look(net)),
         "picture": str(place / "picture.png"),
+        "dark": str(place / "dark.png"),
         "files": files,
     }
 
@@ -61,6 +64,7 @@ def warmed(
         "x": numbers(TEMPERATURES),
         "y": numbers(errors),
         "name": "head",
+        "line": {"color": ERROR},
     }
     spot = {
         "type": "scatter",
@@ -68,7 +72,7 @@ def warmed(
         "x": [temperature],
         "y": [here],
         "name": "now",
-        "marker": {"size": 14},
+        "marker": {"size": 14, "color": QUERY},
     }
     trade = figure([curve, spot], "temperature", "largest error met", log="xy")
     values = function_figures(look(_at(net, temperature)))["values"]
@@ -83,18 +87,23 @@ def ridge(alpha: float, rows: int) -> dict[str, Any]:
     data: Any = load_diabetes()
     X, y = data.data[:rows], data.target[:rows]
     ours, theirs = af.incontext.Ridge(alpha=alpha).fit(X, y), Ridge(alpha=alpha).fit(X, y)
-    places = [f"feature {k}" for k in range(X.shape[1])]
     bars = [
-        {"type": "bar", "x": places, "y": numbers(model.coef_), "name": name}
-        for name, model in (("attention", ours), ("scikit-learn", theirs))
+        {"type": "bar", "x": data.feature_names, "y": numbers(model.coef_), "name": name, "marker": {"color": colour}}
+        for name, model, colour in (("attention", ours, NETWORK), ("scikit-learn", theirs, TARGET))
     ]
     steps = [iterate for iterate in ours.report().iterates if iterate.register == "w"]
     layers = [iterate.layer for iterate in steps]
     lines = [
-        {"type": "scatter", "x": layers, "y": numbers([getattr(i, kind) / i.size for i in steps]), "name": kind}
-        for kind in ("distance", "bound")
+        {
+            "type": "scatter",
+            "x": layers,
+            "y": numbers([getattr(i, kind) / i.size for i in steps]),
+            "name": kind,
+            "line": line,
+        }
+        for kind, line in (("distance", {"color": ERROR}), ("bound", {"color": BOUND, "dash": "dash"}))
     ]
-    convergence = figure(lines, "attention layer", "relative distance from the exact iterate", log="y")
+    convergence = figure(lines, "attention layer", "relative distance", log="y")
     return {
         "figures": {"coefficients": figure(bars, "", "coefficient"), "convergence": convergence},
         "difference": float(np.abs(ours.coef_ - theirs.coef_).max() / np.abs(theirs.coef_).max()),

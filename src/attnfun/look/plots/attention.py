@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LINE, MOST_TOKENS, MOST_KEYS, MOST_WALLS = 401, 64, 48, 64
 """Points of a line; curves of a panel; columns of a map of keys; cells whose walls can be told apart."""
 VISIBLE = 0.85
-"""Curves take this part of the colours: the brightest cannot be seen on white."""
+"""Curves take this part of the colours: the brightest cannot be seen on white, the darkest not on a dark page."""
 
 
 def draw_cells(axes: Axes, window: Window) -> None:
@@ -43,6 +43,7 @@ def draw_weights(axes: Axes, window: Window) -> None:
 
 def _draw_along(axes: Axes, window: Window) -> None:
     from matplotlib import colormaps
+    from matplotlib.colors import to_rgb
 
     place = heads(window.net.network)[0]
     axis = 0 if window.domain.size == 1 else leading_axes(window)[0]
@@ -53,8 +54,9 @@ def _draw_along(axes: Axes, window: Window) -> None:
     strongest = np.sort(np.argsort(-highest, kind="stable")[:MOST_TOKENS])
     shown = weights(window, rows, place, strongest)  # (P, T)
     order = np.argsort(shown.argmax(axis=0), kind="stable")
+    first = 0.0 if np.mean(to_rgb(axes.get_facecolor())) > 0.5 else 1.0 - VISIBLE
     for number, token in enumerate(order):
-        axes.plot(x, shown[:, token], color=colormaps[VALUES](VISIBLE * number / max(1, len(order) - 1)))
+        axes.plot(x, shown[:, token], color=colormaps[VALUES](first + VISIBLE * number / max(1, len(order) - 1)))
     found = cells(window, place, (axis,))
     if found is not None and len(found.keys) <= MOST_WALLS:
         for wall in walls(found.partition):

@@ -64,7 +64,7 @@ def plot(
     window = look(net, at, output)
     if ax is not None:
         return _into(ax, window, ("values",) if panels is None else tuple(panels), path)
-    names = tuple(panels or (suitable(window) if style == "page" else of_the_function(window)))
+    names = tuple(panels or (of_the_function(window) if style == "talk" else suitable(window)))
     rows, times = _rows(names), ENLARGED[style]
     heights = [height(window) if row[0] in WIDE else 1.0 for row in rows]
     size = times * WIDTH * max(2, *map(len, rows)), times * (HEIGHT * sum(heights) + TITLE)

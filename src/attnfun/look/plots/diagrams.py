@@ -103,7 +103,7 @@ def _join(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> N
 
 def _box(axes: Axes, place: tuple[float, float], text: str, colour: str, whole: bool = False) -> None:
     text = text if whole else shortened(text, LONGEST)
-    frame = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": colour}
+    frame = {"boxstyle": "round,pad=0.3", "facecolor": axes.get_facecolor(), "edgecolor": colour}
     axes.text(*place, text, ha="center", va="center", fontsize="small", bbox=frame, zorder=2, parse_math=False)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
 CYCLE = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """After Okabe and Ito."""
-NETWORK, TARGET, BOUND, ERROR, TOTAL, QUERY = BLUE, GREY, ORANGE, "#009E73", "#1A1A1A", "#CC0000"
+NETWORK, TARGET, BOUND, ERROR, TOTAL, QUERY = BLUE, GREY, ORANGE, "#009E73", "#8A5FBF", "#CC0000"
 """One colour, one meaning, in every picture of a network."""
 VARIABLES = (BLUE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """One for each variable where several are drawn; none of them is the bound's or the target's."""
@@ -35,6 +35,8 @@ LETTERS = 40
 ENTITLED = ("png", "pdf", "svg")
 MOST_EDGES = 2000
 """More polygons than this are drawn without edges."""
+NIGHT, MOON = "#18181B", "#E4E4E7"
+"""Paper and ink of dark pictures."""
 STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
@@ -49,6 +51,9 @@ STYLE: dict[Any, Any] = {
 }
 STYLES: dict[str, dict[Any, Any]] = {
     "page": STYLE,
+    "dark": STYLE
+    | dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), NIGHT)
+    | dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), MOON),
     "talk": STYLE
     | {
         "font.size": 20,
@@ -60,8 +65,8 @@ STYLES: dict[str, dict[Any, Any]] = {
         "figure.dpi": 80,
     },
 }
-"""For a page of text, and for the back row of a room: the type is twice as large as it is on a page."""
-ENLARGED = {"page": 1.0, "talk": 2.0}
+"""For a page of text, on a dark page, and for the back row of a room: the type is twice as large as it is on a page."""
+ENLARGED = {"page": 1.0, "dark": 1.0, "talk": 2.0}
 """How much larger the panels of a style are."""
 
 

@@ -146,7 +146,7 @@ const chart = (() => {
         pen = "L";
         return step;
       }).join("");
-      add(svg, "path", { d: path, fill: "none", stroke: trace.line.color, "stroke-width": trace.line.width, "stroke-opacity": trace.line.width > 3 ? 0.45 : 1, "stroke-dasharray": trace.line.dash ? "7 4" : "none" });
+      add(svg, "path", { d: path, fill: "none", stroke: trace.line.color, "stroke-width": trace.line.width, "stroke-opacity": trace.opacity ?? 1, "stroke-dasharray": trace.line.dash ? "7 4" : "none" });
     }
   }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..plots.style import BLUE, ERROR, ERRORS, GREY, ORANGE, VALUES, VARIABLES
+from ..plots.style import BOUND, ERROR, ERRORS, NETWORK, TARGET, TOTAL, VALUES, VARIABLES
 from ..views import Slice, Window, aspect, error_scale, held_out_rows, lines
 
 LINE, MAP, MOST_LINES = 801, 101, 5
@@ -68,15 +68,16 @@ def _of_lines(window: Window, drawn: list[Slice]) -> dict[str, Figure]:
         x = line.ticks[0] if alone else (line.ticks[0] - line.ticks[0][0]) / np.ptp(line.ticks[0])
         name = "network" if alone else line.names[0]
         if line.target is not None:
-            values.append(_curve(x, line.target, "" if values else "target", GREY, width=4))
-            errors.append(_curve(x, line.error, "|error|" if alone else name, colour))
-        values.append(_curve(x, line.network, name, colour))
+            behind = _curve(x, line.target, "" if values else "target", TARGET, width=4)
+            values.append(behind | {"opacity": 0.45})
+            errors.append(_curve(x, line.error, "|error|" if alone else name, ERROR if alone else colour))
+        values.append(_curve(x, line.network, name, NETWORK if alone else colour))
         if alone and line.target is not None and not window.bounded_everywhere:
             p = certificate.norm
-            errors.append(_curve(x, line.growing_error(p), f"L_{p:g} error so far", GREY))
+            errors.append(_curve(x, line.growing_error(p), f"L_{p:g} error so far", TOTAL))
     ends = [drawn[0].ticks[0][0], drawn[0].ticks[0][-1]] if alone else [0, 1]
     if window.bounded_everywhere or alone:
-        errors.append(_curve(ends, [certificate.bound] * 2, window.word, ORANGE, dash="dash"))
+        errors.append(_curve(ends, [certificate.bound] * 2, window.word, BOUND, dash="dash"))
     x = window.domain.axes[0] if alone else "share of each variable's range"
     return {"values": figure(values, x, "value"), "error": figure(errors, x, "|error|")}
 
@@ -120,9 +121,9 @@ def _of_held_out(window: Window) -> dict[str, Figure]:
     both = np.concatenate([rows.y, rows.predicted])
     ends = [float(both.min()), float(both.max())]
     sides = [float(rows.predicted.min()), float(rows.predicted.max())]
-    agreed, none = _curve(ends, ends, "", GREY), _curve(sides, [0.0, 0.0], "", GREY)
+    agreed, none = _curve(ends, ends, "", TARGET), _curve(sides, [0.0, 0.0], "", TARGET)
     return {
-        "held_out": figure([dots(rows.y, rows.predicted, BLUE), agreed], "measured", "predicted", equal=True),
+        "held_out": figure([dots(rows.y, rows.predicted, NETWORK), agreed], "measured", "predicted", equal=True),
         "residuals": figure([dots(rows.predicted, rows.residuals, ERROR), none], "predicted", "predicted - measured"),
     }
 
@@ -139,7 +140,7 @@ def _of_cloud(window: Window) -> dict[str, Figure]:
             marker = {"color": numbers(values), "colorscale": colours, "showscale": True, "size": 7, **limits}
             x, y, axes = cloud[:, 0], cloud[:, 1], (names[0], names[1])
         else:
-            marker = {"color": BLUE, "size": 5}
+            marker = {"color": ERROR if colours == ERRORS else NETWORK, "size": 5}
             alone = window.domain.size == 1
             x, y = cloud[:, 0] if alone else np.arange(len(cloud)), values
             axes = names[0] if alone else "number of the point", title
