@@ -203,6 +203,14 @@ def test_data_are_shown_with_what_held_out_rows_got(page):
     assert set(figures) == {"values", "held_out", "residuals"}  # no empty panel of an error that is not known
     assert len(figures["held_out"]["data"][0]["x"]) == 40
     assert "Residuals of held-out rows" in found.text
+    assert "estimate of the certificate" in found.text
+    assert "bound of the certificate" not in found.text
+    for variables in (1, 2):
+        data = af.Samples(X[:, :variables], X[:, 0])
+        drawn = page(af.compile(data, options={"tokens": 4, "polish": False, "folds": 2}))
+        dots = drawn.content["figures"][0]["values"]["data"][-1]
+        assert (dots["name"], len(dots["x"])) == ("data", 40)
+        assert "Network and data" in drawn.text
 
 
 def test_errors_of_many_decades_are_drawn_as_powers_of_ten(page):

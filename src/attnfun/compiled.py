@@ -112,6 +112,8 @@ class Summary:
         """Names and values, in words."""
         fields = {**self.as_dict(), **self.figures}
         del fields["figures"], fields["alternatives"]
+        if self.status == Status.ESTIMATED.value:
+            fields = {"estimate" if name == "bound" else name: value for name, value in fields.items()}
         known = [(name.replace("_", " "), _shown(value)) for name, value in fields.items() if value is not None]
         known.append(("side by side", self.side_by_side))
         return known + [("considered", str(each)) for each in self.alternatives]

@@ -36,6 +36,7 @@ button[role=tab][aria-selected=true] { color: #c2410c !important; }
 .dark .file-preview a { color: #93c5fd !important; }
 .js-plotly-plot text { fill: var(--body-text-color) !important; }
 #summary textarea { font-family: ui-monospace, monospace; white-space: pre-wrap; }
+@media (max-width: 700px) { #summary textarea { white-space: pre; overflow-x: auto; } }
 """
 ZERO = {"zerolinecolor": "#80808080", "zerolinewidth": 1}
 EXAMPLES = {each.name: (each.formula, each.domain, each.eps, each.norm, each.construction) for each in GALLERY}

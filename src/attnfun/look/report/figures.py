@@ -34,6 +34,7 @@ def function_figures(window: Window) -> dict[str, Figure]:
         )
     if not window.has_target:
         del figures["error"]
+    figures["values"]["data"] += _data(window, figures["values"]["data"][0])
     return figures | _of_held_out(window)
 
 
@@ -106,6 +107,20 @@ def _of_plane(window: Window, plane: Slice) -> dict[str, Figure]:
         error = heat(plane.error, ERRORS, zmin=0.0)
     error["layout"]["logarithmic"] = logarithmic
     return {"target": heat(plane.target, VALUES, **ends), "values": heat(plane.network, VALUES, **ends), "error": error}
+
+
+def _data(window: Window, below: Figure) -> list[Figure]:
+    """The rows that a network of one or two variables was fitted to: heights, or dots in the colours of the map."""
+    rows = held_out_rows(window)
+    if rows is None or window.domain.size > 2:
+        return []
+    marker: Figure = {"color": TARGET, "size": 5}
+    if window.domain.size == 2:
+        known = [value for line in below["z"] for value in line if value is not None]
+        ends = {"cmin": min(known), "cmax": max(known)}
+        marker = {"color": numbers(rows.y, COLOURED), "colorscale": VALUES, **ends, "size": 7}
+    x, y = (rows.X[:, 0], rows.y) if window.domain.size == 1 else rows.X.T
+    return [{"type": "scatter", "mode": "markers", "x": numbers(x), "y": numbers(y), "name": "data", "marker": marker}]
 
 
 def _of_held_out(window: Window) -> dict[str, Figure]:

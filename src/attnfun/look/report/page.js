@@ -49,7 +49,7 @@
     const trace = y
       ? { ...common, x, y, marker: { color: amounts, colorscale: "cividis", cmin: 0, size: 10 } }
       : { ...common, x, y: amounts, marker: { color: "#0072B2", size: 7 } };
-    const query = { type: "scatter", mode: "markers", x: [at[0]], y: [y ? at[1] : 0], name: "query", marker: { color: "#D55E00", size: 11 } };
+    const query = { type: "scatter", mode: "markers", x: [at[0]], y: [y ? at[1] : 0], name: "query", marker: { color: "#CC0000", size: 11 } };
     chart.draw("places", { data: [trace, query], layout: content.places_layout });
   }
 

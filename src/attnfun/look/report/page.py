@@ -23,8 +23,9 @@ import numpy as np
 from ..._version import __version__
 from ...constructions import REGISTRY
 from ...network.storage import refuse_place, write_whole
+from ...targets import Status
 from ..plots.style import AMOUNTS, ERRORS, VALUES
-from ..views import Window, look
+from ..views import Window, held_out_rows, look
 from .code import python_code
 from .figures import function_figures
 from .running import attention_content, controls
@@ -159,13 +160,17 @@ def typeset(words: str) -> str:
 def _certificate(net: Compiled) -> str:
     certificate = net.certificate
     rows: list[tuple[str, object]] = [(f"part: {name}", float(part)) for name, part in certificate.parts.items()]
-    rows += [("bound" if certificate.status.value != "estimated" else "estimate", float(certificate.bound))]
+    rows += [(_what_is_known(net), float(certificate.bound))]
     rows += [("largest error found", float(certificate.found))]
-    rows += [(name, count) for name, count in certificate.effort.items()]
+    rows += [("random points" if name == "random" else name, count) for name, count in certificate.effort.items()]
     lines = "".join(f"<li>{escape(line)}</li>" for line in certificate.assumptions)
     listed = f"<p>It takes for granted:</p><ul>{lines}</ul>" if lines else ""
     statement = f"<p>{escape(certificate.as_dict()['statement'])}.</p>"
     return statement + _table("The certificate and its parts", ("", "size"), rows) + listed
+
+
+def _what_is_known(net: Compiled) -> str:
+    return "estimate" if net.certificate.status is Status.ESTIMATED else "bound"
 
 
 def _resources(net: Compiled) -> str:
@@ -173,7 +178,7 @@ def _resources(net: Compiled) -> str:
     rows: list[tuple[object, ...]] = [
         ("memory tokens", summary.tokens, summary.paper_tokens),
         ("bound in advance", net.a_priori if net.a_priori_proved else "no bound in advance", summary.paper_bound),
-        ("bound of the certificate", summary.bound, None),
+        (f"{_what_is_known(net)} of the certificate", summary.bound, None),
         ("layers", summary.layers, None),
         ("heads", summary.heads, None),
         ("parameters", summary.parameters, None),
@@ -196,7 +201,7 @@ def _function(windows: list[Window], figures: dict[str, Any]) -> str:
         chooser = f'<div class="controls"><div>{select}</div></div>'
     left = prod(shape) - len(windows)
     notes = [f"Outputs that are not drawn: {left}."] if left else []
-    if not window.has_target:
+    if not window.has_target and held_out_rows(window) is None:
         notes.append("The target's values are not at hand, so the network is drawn alone.")
     if not window.bounded_everywhere:
         notes.append("The bound is one of an L_p norm: single points may err by more.")
@@ -211,9 +216,10 @@ def _panel(window: Window, name: str, figure: dict[str, Any]) -> str:
     power = "log10 of the error" if figure["layout"].get("logarithmic") else "Error"
     word, _, status = window.word.partition(" ")
     bounded = f"{power}, {word} {window.net.certificate.bound:.3g} {status}" if window.domain.size == 2 else ""
+    data = held_out_rows(window) is not None and window.domain.size <= 2
     title = {
         "target": "Target",
-        "values": "Network and target" if beside else "Network",
+        "values": "Network and target" if beside else "Network and data" if data else "Network",
         "error": bounded or f"Error and {window.word}",
         "held_out": "Held-out rows",
         "residuals": "Residuals of held-out rows",
