@@ -62,7 +62,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     >>> X = np.linspace(-3, 3, 60)[:, None]
     >>> model = AttentionRegressor(tokens=16).fit(X, np.sin(X[:, 0]))
     >>> model.predict([[0.5]]).round(2), model.network_.network
-    (array([0.48]), Network((1, 1) -> (1, 1), 3 layers, 1 heads, 16 tokens, float64))
+    (array([0.48]), Network((1, 1) -> (1, 1), 3 layers, 1 head, 16 tokens, float64))
     """
 
     def __init__(
