@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import sys
 import weakref
 from collections import Counter
 from dataclasses import replace
@@ -35,15 +36,20 @@ def living() -> Counter[str]:
     return Counter(kind.__qualname__ for kind in kinds if str(kind.__module__).startswith("attnfun"))
 
 
-def test_one_compile_after_another_leaves_nothing_behind():
-    def compiles(start: int, count: int) -> None:
+def test_two_hundred_compiles_leave_nothing_behind():
+    """No object of the library; nor, once caches of 128 entries are full, two blocks each: an object and its fields."""
+
+    def compiles(start: int, count: int) -> int:
         for k in range(start, start + count):
             name = ("grid", "cross", "spectral", "max-affine")[k % 4]
             af.compile(f"{1 + k / 1000}*x", {"x": (0, 1)}, 0.5, construction=name)(0.5)
+        gc.collect()
+        return sys.getallocatedblocks()
 
     compiles(0, 4)
     before = living()
-    compiles(4, 20)
+    full = compiles(4, 140)
+    assert compiles(144, 60) < full + 2 * 60
     assert living() - before == Counter()
 
 
