@@ -201,6 +201,15 @@ def test_proving_again_has_a_time_limit(engine):
     assert net.certificate.recheck(engine=engine, time_limit=1000).proved
 
 
+@pytest.mark.parametrize("readings", [10, 20, 40])
+def test_the_judge_ends_with_the_time_limit(readings):
+    net = af.compile("sin(3*x)*y", SQUARE, 0.3, construction="grid")
+    clock = Clock()
+    with pytest.raises(af.errors.ProofFailed, match=REASON):
+        net.certificate.recheck(engine="arb", time_limit=Deadline.after(readings + 0.5, clock))
+    assert clock.now <= 1 + readings + LATE
+
+
 def test_tightening_that_runs_out_of_time_keeps_the_bound():
     net = af.compile("sin(3*x)", {"x": (-1, 1)}, 0.1, construction="grid")
     assert net.tighten(time_limit=Deadline.after(1.0, Clock())).certificate.bound == net.certificate.bound

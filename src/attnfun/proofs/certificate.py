@@ -210,8 +210,10 @@ class Certificate:
     def _judged(self, claim: Claim, effort: Effort) -> Certificate:
         """The whole proof once more, and then by the judge, which reads what would be saved."""
         again = self.again(claim, effort)
-        verdict = replace(self, claim=claim, proof=self.proof or again.proof).verdict()
+        limits = Limits(over=lambda: effort.deadline.over)
+        verdict = replace(self, claim=claim, proof=self.proof or again.proof).verdict(limits)
         if not verdict.covered:
+            effort.deadline.check("the judge")
             raise InputError(
                 "the judge must know what a certificate is about",
                 got=verdict.reason,
