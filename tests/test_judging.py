@@ -184,6 +184,16 @@ def test_another_function_is_not_judged_by_the_word_of_the_first(usual):
     assert not (net + 1.0).certificate.judged
 
 
+def test_rounded_inputs_cost_the_same_in_both_readings(usual):
+    """What x is rounded to lies where the target is 22026; in the L_1 norm a bound says nothing about one box."""
+    net = af.compile(
+        lambda p: np.exp(20 * (1e8 + 0.5 - p[..., 0])),
+        [(1e8 + 0.5, 1e8 + 1.5), (0, 1e6)], 3e5, norm=1, dtype="float32", construction="grid",
+    )  # fmt: skip
+    assert net.certificate.bound <= 3e5
+    assert net.certificate.judged
+
+
 def test_a_bound_of_the_judge_that_is_a_little_larger_contradicts_nothing(wave):
     verdict = wave.certificate.verdict()
     larger = replace(verdict, agreed=False, judged=judging.COARSER / 2 * verdict.stated)

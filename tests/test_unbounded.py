@@ -89,6 +89,20 @@ def test_the_judge_agrees_and_not_with_less(name, boxes, nets, tmp_path):
     assert not judge(replace(claim, proof=replace(claim.proof, rule=NAME)), Limits(boxes)).agreed
 
 
+@pytest.mark.parametrize(
+    ("text", "eps", "dtype"),
+    [
+        ("abs(x - 0.3)**-0.45", 0.5, "float64"),
+        ("abs(x - 0.3)**-0.45", 0.5, "bfloat16"),
+        ("abs((x - 0.3)*(x - 0.5))**-0.45", 1.0, "float64"),
+    ],
+)
+def test_the_judge_knows_the_mean_of_a_pole_a_hair_outside_of_a_box(text, eps, dtype):
+    """The float 0.3 is 1.1e-17 below 3/10, where the target is 10^7 and more; the box is 0.01 wide."""
+    net = af.compile(text, {"x": (0, 0.3)}, eps, norm=1, dtype=dtype)
+    assert net.certificate.verdict(Limits(100)).agreed
+
+
 @pytest.mark.parametrize("text", ["1/sqrt(x - 0.001)", "1/x", "x**-1.01", "1/sqrt(x) + log(x - 1e-9)"])
 def test_the_judge_agrees_with_no_claim_about_what_is_undefined_or_not_integrable(text, nets, tmp_path):
     nets["root, p = 1.8"].save(tmp_path / "f.safetensors")

@@ -123,6 +123,8 @@ class _Judge:
         self.rounds = claim.network.dtype != "float64" and claim.target.get("kind") in ("expression", "traced")
         self.rounds = self.rounds and rounds_input and claim.domain.points is None and claim.domain.condition is None
         self.must_be_defined = claim.status == "proved" or not edge
+        self.each = claim.bound if isinf(claim.norm) else -inf
+        """A bound on one box that is good enough; in the L_p norm each box counts, and none is."""
         self.condition = None
         if claim.domain.condition is not None:
             self.condition = formula.read_condition(claim.domain.condition, claim.domain.names)
@@ -382,9 +384,13 @@ class _Judge:
         return share, Leaf(leaf.box, leaf.series, focus)
 
     def _with_tail(self, leaf: Leaf) -> tuple[arb, Focus]:
-        """The same as `on`; where the target is not bounded, its p-mean and the network's largest value [T 11.14]."""
+        """The same as `on`, or the target's p-mean and the network's largest value, if that is smaller [T 11.14].
+
+        Where a pole is a hair outside of a box, the target is bounded there by a number that is large for nothing.
+        What contributes no more than the claim's bound, spread over the whole domain, needs no p-mean.
+        """
         bound, focus = self.on(leaf)
-        if bound.is_finite():
+        if bound <= self._spread:
             return bound, focus
         steps, outputs = program_of(self.claim)
         self.limits.step(TERMS * len(steps))
@@ -392,7 +398,14 @@ class _Judge:
         variables = leaf.box.variables(self.spaces[0])
         outputs, _ = self.network(self._inputs(variables, moves=self.rounds_input), leaf.focus)
         largest_value = largest([up(output.most + output.error) for output in outputs])
-        return up(mean + largest_value) if defined or not self.must_be_defined else INFINITE, focus
+        if defined or not self.must_be_defined:
+            bound = smaller(bound, up(mean + largest_value))
+        return bound, focus
+
+    @cached_property
+    def _spread(self) -> arb:
+        """The error that makes the claim's L_p norm if it is the same everywhere."""
+        return down(self.claim.bound / self._volume() ** (1 / arb(self.claim.norm)))
 
     def on(self, leaf: Leaf) -> tuple[arb, Focus]:
         """A bound on the error on a box, and what is in play there; where no point of the domain is, there is no error.
@@ -410,7 +423,7 @@ class _Judge:
             return self._compared(variables, leaf.focus, None)
         reach = self._reached(box)
         found, narrowed = self._compared(reach.variables(space), leaf.focus, reach)
-        if not found <= self.claim.bound:
+        if not found <= self.each:
             found = smaller(found, self._compared(variables, leaf.focus, None)[0])
         return found, narrowed
 

@@ -40,6 +40,8 @@ MOST_TERMS = 32
 """A sum of more products has no bound."""
 MOST_POLES = 6
 """A product of more factors with negative exponents has no bound."""
+NEAR = (0.0, 1 / 64, 1.0)
+"""A factor is integrated along an axis where it is as small as this share of its largest value; the best share counts."""
 MOST_ORDERED = 4
 """All orders of so many axes are tried; of more axes only one."""
 MOST_EXPONENT = 500
@@ -251,17 +253,27 @@ class _Sizes:
         return up(total([self._mean_of(term) for term in self.known[number].upper]))
 
     def _mean_of(self, term: Product) -> arb:
-        """The p-mean of a product: factors that do not vanish on the box may count with their largest value."""
+        """The p-mean of a product: factors that are far from zero on the box may count with their largest value.
+
+        What is far is a choice that the bound does not rest on: all of `NEAR` are tried.
+        """
         size, poles = up(term.size), {k: -e for k, e in term.powers.items() if e < 0}
         for k, e in term.powers.items():
             size = _times(size, up(_power(self.ranges[k].most, e))) if e > 0 else size
         if len(poles) > MOST_POLES:
             return INFINITE
-        near = {k: e for k, e in poles.items() if self._vanishes(k)}
-        rest = size
-        for k in poles.keys() - near.keys():
-            rest = _times(rest, up(1 / _power(self.ranges[k].least, poles[k])))
-        return smaller(_times(rest, self._integrated(near)), _times(size, self._integrated(poles)))
+        return smallest([self._with_near(size, poles, {k for k in poles if self._near(k, share)}) for share in NEAR])
+
+    def _with_near(self, size: arb, poles: dict[int, Fraction], near: set[int]) -> arb:
+        """The p-mean of `G Π|u_i|^{-a_i}`: factors that are near zero are integrated, others have their least value."""
+        for k in poles.keys() - near:
+            size = _times(size, up(1 / _power(self.ranges[k].least, poles[k])))
+        return _times(size, self._integrated({k: poles[k] for k in near}))
+
+    def _near(self, number: int, share: float) -> bool:
+        """Is a factor zero somewhere on the box, or as small as this share of its largest value?"""
+        range_ = self.ranges[number]
+        return self._vanishes(number) or bool(range_.least <= share * range_.most)
 
     def _integrated(self, poles: dict[int, Fraction]) -> arb:
         """The p-mean of `Π|u_i|^{-a_i}`, axis by axis in the best order [T 3.7]."""
