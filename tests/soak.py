@@ -41,7 +41,7 @@ import attnfun as af
 from attack import Verdict, beyond, judge, worse
 from attnfun.errors import AttnfunError
 from attnfun.formula.functions import OPERATIONS
-from attnfun.proofs.judging import contradicts
+from attnfun.proofs.judging import contradicts, is_far
 from attnfun.resources.deadline import Deadline
 from grammar import Case, operations, random_case, rectifiers
 from processors import SETTINGS, compared
@@ -150,6 +150,8 @@ def second_opinion(net: af.types.Compiled) -> str:
         return "agrees"
     if contradicts(verdict, certificate):
         return f"the judge does not agree: {verdict.reason}"
+    if is_far(verdict):  # no contradiction, but one of both can be mended
+        return f"the judge has a far larger bound: {verdict.reason}"
     return "has no bound" if verdict.judged == inf else "has a larger bound"
 
 
@@ -173,8 +175,7 @@ def record(number: int, result: Result) -> dict[str, Any]:
         noted["counts"]["operation"] = sorted(operations(case.truth))
         noted |= {"points": verdict.points, "ratio": verdict.ratio}
         if result.engine:
-            disagrees = result.engine.startswith("the judge")
-            noted["counts"]["judge"] = ["disagrees" if disagrees else result.engine]
+            noted["counts"]["judge"] = [result.engine.removeprefix("the judge ").split(":")[0]]
     return noted
 
 

@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 import attnfun as af
 from attnfun.errors import FileFormatError, SoundnessError
+from attnfun.judge import rules
 from attnfun.proofs import judging
 from attnfun.resources.deadline import NEVER
 from cases import branching
@@ -194,10 +195,48 @@ def test_rounded_inputs_cost_the_same_in_both_readings(usual):
     assert net.certificate.judged
 
 
-def test_a_bound_of_the_judge_that_is_a_little_larger_contradicts_nothing(wave):
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_larger_bound_of_the_judge_is_no_disagreement_and_is_said(usual, wave, factor, monkeypatch):
+    """Both bounds are from above. Far larger ones ask for a report, for one of the two programs can be mended."""
     verdict = wave.certificate.verdict()
-    larger = replace(verdict, agreed=False, judged=judging.COARSER / 2 * verdict.stated)
+    larger = replace(verdict, agreed=False, judged=factor * judging.COARSER * verdict.stated)
     assert verdict.agreed
-    assert not judging.contradicts(larger, wave.certificate)
-    assert judging.contradicts(replace(larger, judged=2 * judging.COARSER * verdict.stated), wave.certificate)
-    assert not judging.contradicts(replace(larger, covered=False), wave.certificate)
+    monkeypatch.setattr(type(wave.certificate), "verdict", lambda self, limits: larger)
+    certificate = judging.judged(replace(wave.certificate, judged=False), NEVER)
+    assert not certificate.judged
+    assert certificate.headline.endswith("proved")
+    assert f"not judged: the judge comes to {larger.judged:.3g} only" in str(certificate)
+    assert ("please report it" in str(certificate)) == (factor > 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "keywords"),
+    [
+        ("sin(3*x)", {"x": (-1, 1)}, {"eps": 0.05}),
+        ("sin(3*x)", {"x": (-1, 1)}, {"eps": 0.1, "dtype": "float32"}),
+        ("sin(3*x)*y", {"x": (-1, 1), "y": (0, 1)}, {"eps": 0.1}),
+        ("sin(3*x)", {"x": (-1, 1)}, {"eps": 0.1, "norm": 1}),
+        ("abs(x - 0.3)**-0.45", {"x": (0, 0.3)}, {"eps": 0.5, "norm": 1}),
+        ("abs(x)*exp(x)", af.Region("x**2 < 0.5", {"x": (-1, 1)}), {"eps": 0.1}),
+    ],
+)
+def test_what_is_false_is_contradicted_without_the_search(text, domain, keywords, monkeypatch):
+    """Half of the error is stated, and the certificate knows no point: the judge finds one, or boxes, by itself."""
+    monkeypatch.setattr(rules, "MOST_FINER", 64)  # bounds from above that are a little closer change nothing here
+    certificate = af.compile(text, domain, **keywords).certificate
+    false = replace(certificate, bound=certificate.found / 2, found=0.0)
+    verdict = false.verdict()
+    assert not verdict.agreed
+    assert verdict.refuted
+    assert false.bound < verdict.least <= certificate.bound
+    assert "the error is at least" in verdict.reason
+    assert judging.contradicts(verdict, false)
+
+
+def test_a_false_proof_of_another_function_is_contradicted(usual):
+    """A bump of width 2e-5 that was once taken for zero: the judge comes to the point by its own bounds."""
+    net = af.compile("sin(3*x)", {"x": (-1, 1)}, 1e-3)
+    bump = "sin(3*x) + max(1 - (1e5*(x - 0.500013))**2, 0)"
+    claim = replace(net.certificate.claim, description={**net.certificate.claim.description, "text": bump})
+    with pytest.raises(SoundnessError, match=r"the error is at least 0\.9.*report"):
+        judging.judged(replace(net.certificate, claim=claim, judged=False), NEVER)

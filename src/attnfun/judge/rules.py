@@ -23,6 +23,7 @@ from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Stopped, Unreadable
 from .files import Attention, Claim, Domain, Floats, Proof
 from .formats import FORMATS, rounded
+from .least import Sure, least_norm
 from .limits import A_BOX, Limits
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
@@ -73,6 +74,13 @@ class Verdict:
     """What the certificate takes for granted, and the judge with it."""
     covered: bool = True
     """Did the judge come to an end, and does it know what the claim is about?"""
+    least: float = 0.0
+    """The error, or its norm, is surely at least that; looked for where the judge does not agree."""
+
+    @property
+    def refuted(self) -> bool:
+        """Is the claim false? A bound of the judge that is larger than the stated one does not say so."""
+        return self.least > self.stated
 
     def __str__(self) -> str:
         what = "error" if isinf(self.norm) else f"L_{self.norm:g} norm of the error"
@@ -85,13 +93,14 @@ class Verdict:
 
 def judge(claim: Claim, limits: Limits | None = None) -> Verdict:
     """Check a claim, without limits unless some are given."""
+    limits = limits or Limits()
     declared = () if claim.status == "proved" else claim.declared
     if claim.target.get("kind") == "traced" and "formula" in claim.target:
         declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
     with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
             _refuse_estimates(claim)
-            bound, boxes = _Judge(claim, limits or Limits()).bound()
+            bound, boxes = _Judge(claim, limits).bound()
         except NotCovered as reason:
             return Verdict(False, claim.bound, inf, claim.norm, 0, f"not covered yet: {reason}", covered=False)
         except Stopped as reason:
@@ -99,9 +108,11 @@ def judge(claim: Claim, limits: Limits | None = None) -> Verdict:
         judged = nextafter(float(up(bound)), inf)
         if bound <= claim.bound:
             return Verdict(True, claim.bound, judged, claim.norm, boxes, "", declared)
+        least = max(nextafter(float(_Judge(claim, Limits(over=limits.over)).least()), 0.0), 0.0)
     where = f"on {boxes} boxes" if boxes else "without boxes"
     reason = f"no bound below {judged:.6g} was found {where}, and {claim.bound:.6g} is stated"
-    return Verdict(False, claim.bound, judged, claim.norm, boxes, reason)
+    reason += f"; the error is at least {least:.6g}" if least > claim.bound else ""
+    return Verdict(False, claim.bound, judged, claim.norm, boxes, reason, least=least)
 
 
 def _refuse_estimates(claim: Claim) -> None:
@@ -160,14 +171,43 @@ class _Judge:
             raise NotCovered(f"an L_p norm by the rule {_rule(proof)!r}")
         return self._norm(self._leaves(proof), self._with_tail if proof.rule == "tails" else self.on)
 
+    def least(self) -> arb:
+        """At least the error in the norm of the claim."""
+        one_box = self.domain.points is None
+        if not one_box and not isinf(self.claim.norm):
+            return ZERO  # boxes around points overlap
+        sure = self._at_points if isinf(self.claim.norm) else self._between
+        return least_norm(self._roots(), self.extent, self.claim.norm, arb(self.claim.bound), sure)
+
+    def _at_points(self, box: Box) -> Sure:
+        """The largest error on a box, and the error at a point near its middle, one that the network reads as it is."""
+        middle = box.middle
+        read = rounded(middle, self.claim.network.dtype)
+        point = np.where((box.low <= read) & (read <= box.high), read, middle)
+        return self.on(Leaf(box, True, {}))[0], self._error_at_least(Box(point, point), moves=(point != read).any())
+
+    def _between(self, box: Box) -> Sure:
+        """What a box contributes to the p-th power of the norm, at most and at least."""
+        p, volume = arb(self.claim.norm), _volume(box)
+        most, least = self.on(Leaf(box, True, {}))[0], self._error_at_least(box, moves=True)
+        return up(most**p * volume), down(least**p * volume)
+
+    def _error_at_least(self, box: Box, *, moves: bool) -> arb:
+        """The error is at least that at all points of a box; zero if they may lie outside of the domain."""
+        variables = box.variables(self.spaces[1])
+        outputs, _ = self.network(self._inputs(variables, moves=moves and self.rounds_input), {})
+        if not self._inside(box, variables):
+            return ZERO
+        least = ZERO
+        for value, output in zip(self.target(variables), outputs, strict=True):
+            difference = (value - output.model).range
+            if difference.defined and output.error.is_finite():
+                least = larger(least, down(difference.least - output.error))
+        return least
+
     def _volume(self) -> arb:
         """The volume of the box around the domain."""
-        return up(
-            prod_of(
-                arb(high) - arb(low)
-                for low, high in zip(self.domain.low.tolist(), self.domain.high.tolist(), strict=True)
-            )
-        )
+        return up(_volume(self.domain))
 
     def _leaves(self, proof: Proof) -> Iterator[Leaf]:
         axes = proof.data.get("axes")
@@ -378,8 +418,7 @@ class _Judge:
     def _share(self, leaf: Leaf, p: arb, on: Bound) -> tuple[arb, Leaf]:
         """`b^p |box|`, and the leaf with what is in play on it."""
         bound, focus = on(leaf)
-        sides = zip(leaf.box.low.tolist(), leaf.box.high.tolist(), strict=True)
-        volume = up(prod_of(arb(high) - arb(low) for low, high in sides))
+        volume = up(_volume(leaf.box))
         share = ZERO if volume.is_zero() or bound.is_zero() else up(bound**p * volume)
         return share, Leaf(leaf.box, leaf.series, focus)
 
@@ -483,6 +522,20 @@ class _Judge:
                 for point in _near(self.domain.points, box, self.domain.fill)
             )
         return False
+
+    def _inside(self, box: Box, variables: list[Model]) -> bool:
+        """Are all points of the box surely in the domain?"""
+        if self.domain.points is not None:
+            return bool((box.low == box.high).all() and (self.domain.points == box.low).all(axis=1).any())
+        if self.condition is not None:
+            (truth,) = formula.evaluate(*self.condition, variables)
+            return bool(truth.range.low >= 1 and truth.range.defined)
+        return bool((self.domain.low <= box.low).all() and (box.high <= self.domain.high).all())
+
+
+def _volume(box: Box | Domain) -> arb:
+    """The volume of a box, a ball."""
+    return prod_of(arb(high) - arb(low) for low, high in zip(box.low.tolist(), box.high.tolist(), strict=True))
 
 
 def prod_of(numbers: Iterable[arb]) -> arb:

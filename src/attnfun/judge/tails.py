@@ -41,7 +41,7 @@ MOST_TERMS = 32
 MOST_POLES = 6
 """A product of more factors with negative exponents has no bound."""
 NEAR = (0.0, 1 / 64, 1.0)
-"""A factor is integrated along an axis where it is as small as this share of its largest value; the best share counts."""
+"""A factor is integrated along an axis where it is as small as this share of its largest value; the best one counts."""
 MOST_ORDERED = 4
 """All orders of so many axes are tried; of more axes only one."""
 MOST_EXPONENT = 500

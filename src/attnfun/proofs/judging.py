@@ -2,6 +2,11 @@
 
 The judge (`attnfun.judge`) shares nothing with the proof. It is called for small proofs only, so that judging costs
 about as much as proving; how large a proof is is counted, never timed. What it does not judge is said.
+
+A *disagreement* is a contradiction: the judge knows a point, or in an L_p norm boxes, where the error is larger than
+stated. Then one of the two programs is wrong, and there is no certificate. A bound of the judge that is larger than
+the stated one contradicts nothing, because both are bounds from above; the certificate then says which bound the
+judge comes to, and asks for a report if that is far above.
 """
 
 from __future__ import annotations
@@ -26,13 +31,13 @@ BOXES = 10 * LEAVES
 SCORES = 2**13
 """Leaves times memory tokens, and scores between data tokens, at most."""
 COARSER = 16.0
-"""A bound of the judge that is larger by no more than this factor contradicts nothing: its enclosures are its own."""
+"""A bound of the judge that is larger by more than this factor is *far* above: one that its makers want to hear of."""
 ON_REQUEST = 'recheck(engine="arb") judges it'
 MADE_OF_OTHERS = f"a network made of others is judged on request; {ON_REQUEST}"
 
 
 def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
-    """The certificate, and whether the judge agrees; SoundnessError if its bound is far larger or a point beats it.
+    """The certificate, and whether the judge agrees; SoundnessError if the judge, or a point found, contradicts it.
 
     An estimate claims nothing that could be judged.
     """
@@ -48,16 +53,28 @@ def judged(certificate: Certificate, deadline: Deadline) -> Certificate:
         return replace(certificate, judged=True)
     if not verdict.covered:
         return replace(certificate, not_judged=verdict.reason)
-    if not contradicts(verdict, certificate):
-        return replace(certificate, not_judged=f"the judge comes to {verdict.judged:.3g} only")
-    raise SoundnessError("a certificate must be one that the judge agrees with", got=verdict.reason)
+    if contradicts(verdict, certificate):
+        raise SoundnessError("a certificate must be one that the judge does not contradict", got=verdict.reason)
+    return replace(certificate, not_judged=_larger(verdict))
 
 
 def contradicts(verdict: Verdict, certificate: Certificate) -> bool:
-    """Does a verdict speak against a certificate, because a point beats it or the judge's bound is far larger?"""
+    """Is the error larger than stated, as the judge or a point of the search says?"""
     beaten = isinf(certificate.norm) and certificate.found > certificate.bound
-    larger = COARSER * verdict.stated < verdict.judged < inf  # numbers that may overflow have no bound
-    return verdict.covered and not verdict.agreed and (beaten or larger)
+    return verdict.covered and not verdict.agreed and (verdict.refuted or beaten)
+
+
+def is_far(verdict: Verdict) -> bool:
+    """Did the judge come to an end with a bound far above the stated one? Numbers that may overflow have no bound."""
+    return verdict.covered and COARSER * verdict.stated < verdict.judged < inf
+
+
+def _larger(verdict: Verdict) -> str:
+    """What a certificate says where the judge comes to a larger bound only."""
+    words = f"the judge comes to {verdict.judged:.3g} only"
+    if not is_far(verdict):
+        return words
+    return f"{words}, far above the bound, and to no point where the error is larger than the bound; please report it"
 
 
 def _too_large(certificate: Certificate) -> str:
