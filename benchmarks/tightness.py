@@ -88,7 +88,8 @@ def measure(path: Path, folder: Path) -> list[dict[str, Any]]:
     found = []
     for name, (formula, domain) in functions(path).items():
         for construction, dtype in KINDS if len(domain) == 1 else ():
-            net = af.compile(formula, domain, options={"tokens": TOKENS}, construction=construction, dtype=dtype)
+            options = {"construction": construction, "options": {"tokens": TOKENS}, "dtype": dtype, "proof": False}
+            net = af.compile(formula, domain, **options)  # type: ignore[arg-type]
             file = folder / f"{name}-{construction}-{dtype}.safetensors"
             net.save(file)
             bound, boxes = bounded(net)
