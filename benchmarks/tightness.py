@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 BEFORE, EQUAL = RESULTS / "tightness-before.csv", RESULTS / "tightness-equal.csv"
 TOKENS = 64
-BOXES = 1000
+BOXES = 2000
 """Boxes of a proof where two trees are compared; a round is finished."""
 KINDS = (("grid", "float64"), ("spectral", "float64"), ("spectral", "float32"))
 PROVERS = ("attnfun.proofs.provers.boxes", "attnfun.certificates.branch_and_bound")

@@ -218,3 +218,12 @@ def test_an_axis_that_is_read_in_a_corner_only_is_cut_there():
     claim = net.certificate.claim
     found = bound_error(claim.imitated, claim.network, 1.1 * net.certificate.found, most=8000)
     assert found.bound <= 1.1 * net.certificate.found
+
+
+def test_without_a_goal_rounding_is_bounded_as_closely_as_with_one():
+    line = {"x": (-1, 1)}
+    small = {"construction": "spectral", "options": {"tokens": 64}, "dtype": "float32", "proof": False}
+    claim = af.compile("1/(1 + 25*x**2)", line, **small).certificate.claim
+    alone = bound_error(claim.imitated, claim.network, None)
+    closer = bound_error(claim.imitated, claim.network, 0.85 * alone.bound, most=4000)
+    assert closer.bound > 0.85 * alone.bound

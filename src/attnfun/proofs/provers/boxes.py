@@ -396,6 +396,8 @@ class _Ledger:
             if goal is not None:
                 missed = waiting.bound > (1 - TUNING.spare) * goal
                 over = over & missed | self._yields(waiting, missed & ~over)
+            else:
+                over |= self._falls(waiting, ~over & (waiting.bound > TUNING.within * self.found))
         else:
             bound = self.bound(waiting)
             done = bound <= TUNING.within * self.seen(waiting) or (goal is not None and bound <= goal)
@@ -432,11 +434,24 @@ class _Ledger:
         """On which of the doubtful boxes is rounding at the centre alone much smaller, so that cutting helps, (B,)?"""
         yields, pick = np.zeros(len(waiting), dtype=bool), np.flatnonzero(doubtful)
         if len(pick):
-            boxes = waiting.boxes.take(pick)
-            centres = self.problem.with_neighbours(Interval(Interval(boxes.lo, boxes.hi).mid))
-            *_, alone = self.problem.network_on(centres, boxes.focus)
-            yields[pick] = alone.sum(axis=1) <= TUNING.stiff * waiting.parts[pick, 1:].sum(axis=1)
+            yields[pick] = self._alone(waiting.take(pick)) <= TUNING.stiff * waiting.parts[pick, 1:].sum(axis=1)
         return yields
+
+    def _falls(self, waiting: Waiting, doubtful: Flags) -> Flags:
+        """Which of the doubtful boxes have a larger bound than is left, by rounding at centres alone, on any, (B,)?"""
+        falls, pick = np.zeros(len(waiting), dtype=bool), np.flatnonzero(doubtful)
+        if len(pick):
+            some = waiting.take(pick)
+            left = (some.parts[:, 0] + self._alone(some)).max()
+            falls[pick] = some.bound > max(self.total, TUNING.within * left)
+        return falls
+
+    def _alone(self, waiting: Waiting) -> Floats:
+        """What rounding adds at the centres of boxes, (B,)."""
+        boxes = waiting.boxes
+        centres = self.problem.with_neighbours(Interval(Interval(boxes.lo, boxes.hi).mid))
+        *_, alone = self.problem.network_on(centres, boxes.focus)
+        return alone.sum(axis=1)
 
 
 def search(
