@@ -1,4 +1,4 @@
-"""Figures of the source: rooms, files, lines of code, public names, imports inside functions, and the walk of a call.
+"""Figures of the source: rooms, files, lines of code, public names, imports inside functions, and the files of a call.
 
 `python benchmarks/rooms.py` prints one row for the package that is imported (a minute; `PYTHONPATH=... python
 benchmarks/rooms.py` for another version). The walk is the set of files of which a function runs while
@@ -120,7 +120,7 @@ def main() -> None:
         "lines of code": sum(map(code_lines, texts.values())),
         "public names": len(af.__all__),
         "imports inside functions": sum(map(lazy_imports, texts.values())),
-        "the walk": len(walked()),
+        "files that run": len(walked()),
     }
     lines = " | ".join(figures), "|".join("---" for _ in figures), " | ".join(f"{each:,}" for each in figures.values())
     sys.stdout.write("".join(f"| {line} |\n" for line in lines))

@@ -758,7 +758,8 @@ def _idle(waiting: Waiting, ledger: _Ledger) -> Flags:
     if not len(pick):
         return idle
     with suppress(TimeLimitReached):  # then they are cut, as all are
-        for rows in np.split(pick, _cuts(waiting.boxes.take(pick), ledger.problem.network)):
+        scores = _scores(waiting.boxes.take(pick), ledger.problem.network)
+        for rows in np.split(pick, _cuts(scores)):
             some = waiting.take(rows)
             middle = Interval(some.boxes.lo, some.boxes.hi).mid
             low, high = (np.where(unread, middle, end) for end in (some.boxes.lo, some.boxes.hi))
