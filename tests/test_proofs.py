@@ -42,6 +42,11 @@ SHOWN = {
         0.05,
         construction="truncated-linear",
     ),
+    "in context": lambda: (
+        af.incontext.Ridge(0.5, n_steps=8)
+        .fit([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 2.0]], [1.0, 2.0, 2.5, 3.0])
+        .certify()
+    ),
     "parts": lambda: af.compile("sin(3*x)", {"x": (-1, 1)}, 0.05) + af.compile("x", {"x": (-1, 1)}, 0.05),
 }
 """A certificate that each rule proves."""

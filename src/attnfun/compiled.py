@@ -52,10 +52,13 @@ DERIVATIVE = "derivative"
 """How networks are called that are derivatives of others."""
 CELLS = "partition"
 """How networks are called that assign values to the cells of a partition."""
+LEARNER = "learner in context"
+"""How networks are called that fit a model to the data in a prompt."""
 THEOREMS = {
     "affine": "an affine map",
     CELLS: "arXiv 2504.19901 (a head assigns values to the cells of a max-affine partition) [T 1.1]",
     DERIVATIVE: "the derivative of one attention layer, an average over pairs of its tokens [T 13.6]",
+    LEARNER: "statistics by attention to examples in the prompt [T 8.1, 8.2]",
     "side by side": "networks side by side, each with its own certificate",
     "composition": "one network of another",
 }
@@ -512,7 +515,7 @@ def load(path: str | os.PathLike[str]) -> Compiled:
         certificate.claim.domain.admit(np.empty((0, certificate.claim.domain.size)), outside)  # type: ignore[arg-type]
         built = _unrestricted(certificate)
         kind = built.claim.description["kind"]
-        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else [*REGISTRY, DERIVATIVE, CELLS]
+        known = [MADE_OF_PARTS[kind]] if kind in MADE_OF_PARTS else [*REGISTRY, DERIVATIVE, CELLS, LEARNER]
         construction = given.text("construction", known)
         return Compiled(
             network=certificate.claim.network,

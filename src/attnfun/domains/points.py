@@ -19,6 +19,8 @@ from ..arithmetic.directed import above, below, norm_up, rounded_down, rounded_u
 from ..errors import InputError
 from .box import WIDEST, Box, Flags, Floats, Outside, admit_inside_box, refuse_first
 
+MOST_SHOWN = 16
+"""Variables whose names are shown."""
 FEW = 8
 """Roundings of a distance beside one for each coordinate."""
 
@@ -128,4 +130,5 @@ class Points(Box):
 
     def __repr__(self) -> str:
         within = f" and all within {self.fill:g}" if self.fill else ""
-        return f"Points({len(self.points)} points in {', '.join(self.shown_axes)}{within})"
+        axes = ", ".join(self.shown_axes) if self.size <= MOST_SHOWN else f"{self.size} variables"
+        return f"Points({len(self.points)} {'points' if len(self.points) > 1 else 'point'} in {axes}{within})"

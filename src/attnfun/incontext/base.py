@@ -16,9 +16,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._version import __version__
 from ..arguments import as_float, flag, whole_number
+from ..arithmetic.formats import round_to
+from ..compiled import LEARNER, Compiled
+from ..domains import Points
 from ..errors import InputError, shown
 from ..network import Network, storage
+from ..proofs.certify import Effort, certify
+from ..proofs.claim import Claim
+from ..proofs.judging import judged
+from ..resources.deadline import TIME_LIMIT, Deadline
 from ..runtime.backends.numpy import run
+from ..targets import FittedModel
 from .precision import precision_of
 from .prompt import REACH, Answer, Prompt, stack
 from .report import Report
@@ -173,6 +181,39 @@ class InContextLearner(Learner):
         """How far each step's iterate is from the exact algorithm's, with bounds. It prints as a table and plots."""
         check_is_fitted(self, "y_")
         return self._report(self.network(), self.prompt(self.X_, self.y_))
+
+    def _model(self, domain: Points) -> FittedModel:
+        """What the coefficients minimise, where a rule of proof knows it."""
+        raise InputError(
+            "coefficients can be certified of models whose loss is smooth, and of the lasso",
+            got=repr(self),
+            remedy="report() compares each step with that of the algorithm.",
+        )
+
+    def certify(self, *, time_limit: float = TIME_LIMIT) -> Compiled:
+        """The network for the examples kept by `fit`, with a proof of how far its coefficients are off.
+
+        It takes the prompt and gives coefficients in your units, a row for each feature and, with an intercept, a last
+        one: the value of the linear model at the mean of the examples. The bound holds for every order of summation;
+        `save`, `load` and `certificate.recheck()` are those of every compiled network.
+
+        >>> from attnfun.incontext import Ridge
+        >>> net = Ridge(alpha=2.0, n_steps=8).fit([[-1.0], [1.0]], [-4.0, 5.0]).certify()
+        >>> net.certificate.proved, net.certificate.bound < 1e-7
+        (True, True)
+        >>> net(net.domain.points.reshape(net.network.shape_in)).round(6)
+        array([[2.25],
+               [0.5 ]])
+        """
+        check_is_fitted(self, "y_")
+        network, prompt = self.network(), self.prompt(self.X_, self.y_)
+        rows = round_to(prompt.rows, self.dtype)
+        layers = *network.layers, prompt.reader(network.width_out)
+        one = Network(layers, len(rows), self.dtype)
+        claim = Claim.about(self._model(Points(rows[None])), one)
+        certificate = certify(claim, None, effort=Effort(Deadline.of(time_limit)))
+        certificate = judged(certificate, Deadline.of(time_limit))
+        return Compiled(one, certificate, LEARNER, None, certificate.bound, None, a_priori_proved=True)
 
     @property
     def _steps(self) -> int:

@@ -9,7 +9,9 @@ import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..domains import Points
 from ..errors import InputError
+from ..targets import FittedModel
 from .banks import FAMILIES, LossBank, softmax
 from .base import check_number
 from .newton import NewtonLearner
@@ -71,6 +73,10 @@ class LogisticRegression(ClassifierMixin, NewtonLearner):
 
     def _bank(self, n_outputs: int) -> LossBank:
         return FAMILIES["logistic"](1.0) if n_outputs == 1 else softmax(n_outputs, self.dtype)
+
+    def _model(self, domain: Points) -> FittedModel:
+        loss = "logistic" if self.y_.shape[1] == 1 else "softmax"
+        return FittedModel.of(loss, self.X_, self.y_, domain, intercept=self.fit_intercept, alpha=1 / self.C)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         alpha, blocks = 1 / self.C, y.shape[1]

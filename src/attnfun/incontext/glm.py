@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arguments import one_of
+from ..domains import Points
 from ..errors import InputError
+from ..targets import FittedModel
 from .banks import FAMILIES, LossBank, poisson
 from .base import check_number
 from .linear import InContextRegressor
@@ -89,11 +91,22 @@ class GLM(NewtonLearner, InContextRegressor):
 
     _relief = "Raise `curvature`, which is e to that power, or use a stronger penalty."
 
-    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+    def _model(self, domain: Points) -> FittedModel:
+        if self.family == "huber":
+            return super()._model(domain)
+        y, alpha = self._scaled(self.y_)
+        sizes = {"alpha": alpha, "delta": float(self.delta)}
+        return FittedModel.of(self.family, self.X_, y, domain, intercept=self.fit_intercept, **sizes)
+
+    def _scaled(self, y: Floats) -> tuple[Floats, float]:
+        """Targets as the network sees them, and the penalty beside their sum."""
         unit = float(power_of_two(y.max(axis=0))[0]) if self._scales else 1.0
-        alpha = self.alpha * len(X) / unit
+        return y / unit, self.alpha * len(y) / unit
+
+    def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
+        y, alpha = self._scaled(y)
         least = np.sqrt(alpha / (len(X) + X.shape[1] + self.fit_intercept))
-        return write(X, y / unit, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=1.0)
+        return write(X, y, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=1.0)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

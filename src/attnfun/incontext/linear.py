@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
+from ..domains import Points
 from ..network import Network
+from ..targets import FittedModel
 from . import exact, least_squares, sparse
 from .base import InContextLearner, check_number
 from .precision import precision_of
@@ -57,6 +59,10 @@ class LinearRegression(InContextRegressor):
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         return write(X, y, queries, intercept=self.fit_intercept, common_unit=len(X) <= X.shape[1] + 1)
+
+    def _model(self, domain: Points) -> FittedModel:
+        alpha = getattr(self, "alpha", 0.0)
+        return FittedModel.of("squared", self.X_, self.y_, domain, intercept=self.fit_intercept, alpha=float(alpha))
 
     def _report(self, network: Network, prompt: Prompt) -> Report:
         return report(network, prompt)
@@ -109,6 +115,10 @@ class Lasso(InContextRegressor):
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
         return write(X, y, queries, intercept=self.fit_intercept, threshold=self.alpha, blocks=y.shape[1])
+
+    def _model(self, domain: Points) -> FittedModel:
+        beta = float(self.alpha)
+        return FittedModel.of("squared", self.X_, self.y_, domain, intercept=self.fit_intercept, beta=beta)
 
     def _report(self, network: Network, prompt: Prompt) -> Report:
         place = sparse.registers_for(prompt.features, len(prompt.units.y))

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
+from ..network import Affine
 from .registers import Registers
 
 Floats = npt.NDArray[np.float64]
@@ -137,6 +138,18 @@ class Prompt:
         first = 1 + 2 * self.examples
         values = rest[first : first + self.queries, :m] * self.units.y  # (k, m)
         return Answer(coefficients, intercept, values, change, state[0, m + p + 2 * each :])
+
+    def reader(self, width: int) -> Affine:
+        """A last layer that puts out coefficients (p, m) in the user's units; outputs are so wide, see `read`."""
+        p, m = self.features, len(self.units.y)
+        left, right = np.zeros((m, p, len(self.rows))), np.zeros((m, width, m))
+        scale = 0.5 / np.append(self.units.x, np.ones(p - len(self.units.x)))  # (p,)
+        for k in range(m):
+            block, column = (k, 0) if self.blocks > 1 else (0, k)
+            rows = 2 * (block * p + np.arange(p))
+            left[k, np.arange(p), rows], left[k, np.arange(p), rows + 1] = scale, -scale
+            right[k, m + p + m // self.blocks + column, k] = self.units.y[k]
+        return Affine(right, np.zeros((p, m)), left)
 
     def _coefficients(self, state: Floats) -> Floats:
         """State rows (2 p blocks, m / blocks) as coefficients (p, m): what mirror images have in common is rounding."""

@@ -22,7 +22,7 @@ from ..network import Attention, Network
 from ..network.layers import tokens_read
 from ..resources.deadline import NEVER, Deadline, until
 from ..resources.memory import UNLIMITED, Memory
-from ..targets import SamplesTarget, Status, Target
+from ..targets import FittedModel, SamplesTarget, Status, Target
 from ..targets.base import BOUNDED
 from ..targets.samples import mean_over_rows
 from .certificate import Certificate
@@ -99,7 +99,7 @@ def certify(
     target = claim.target
     if target is None:
         raise InputError("a claim without its target cannot be certified")
-    if proof and target.status is not Status.ESTIMATED:
+    if proof and target.status is not Status.ESTIMATED and target.enclosable:
         refuse_overflow(claim.network, claim.domain)
     effort = effort or Effort()
     with until(effort.deadline):
@@ -379,6 +379,9 @@ def _points(network: Network) -> int:
 def _search(target: Target, claim: Claim, norm: float, seed: int, deadline: Deadline) -> Found:
     """The error found with points; where values are not at hand, the points that were recorded."""
     nowhere = np.empty((0, target.domain.size))
+    if isinstance(target, FittedModel):
+        rows = claim.domain.starts()[0]
+        return Found(float(np.abs(network_rows(claim.network, rows) - target.values(rows)).max()), len(rows), 0, rows)
     if isinstance(target, SamplesTarget):
         return Found(_at_rows(target, claim, norm), len(target.samples.X), 0, nowhere)
     points = _points(claim.network)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf, isinf, prod
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ..network.storage import Tensors, ends_of
 from ..targets import Antiderivative, CellValues, Status, restore
 from ..targets.callables import BlackBox, Traced
 from ..targets.combined import Composed, Stacked, joined
+from ..targets.fitted import LOSSES, FittedModel
 from ..targets.readers import NetworkFunction, says_how_it_runs
 from ..targets.samples import HELD_OUT, described, says_what_was_measured
 from .certificate import Certificate
@@ -103,6 +105,13 @@ DESCRIBED: dict[str, dict[str, Callable[[Fields, str], Any]]] = {
     "max-affine": {},
     CellValues.kind: {},
     Antiderivative.kind: {"formula": Fields.text},
+    FittedModel.kind: {
+        "loss": lambda given, name: given.text(name, LOSSES),
+        "intercept": Fields.flag,
+        "alpha": Fields.number,
+        "beta": Fields.number,
+        "delta": lambda given, name: given.number(name, float_info.min),
+    },
     "lipschitz": {"name": Fields.word, "constant": Fields.number},
     "traced": {"name": Fields.word, "formula": lambda given, name: given.text(name) if name in given else None},
     "network": {

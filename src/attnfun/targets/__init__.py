@@ -18,11 +18,12 @@ from .callables import BlackBox, Lipschitz, PythonFunction, Traced
 from .cells import CellValues
 from .evaluations import Cache, Sampling
 from .expression import Expression
+from .fitted import FittedModel
 from .max_affine import MaxAffine, MaxAffineTarget
 from .piecewise import Family, PiecewiseLinear, TruncatedLinear, TruncatedLinearTarget
 from .samples import Samples, SamplesTarget
 
-SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget, CellValues)}
+SAVED = {kind.kind: kind for kind in (PiecewiseLinear, TruncatedLinearTarget, MaxAffineTarget, CellValues, FittedModel)}
 """Targets that are restored from their arrays, by the kind in their description."""
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Cache",
     "CellValues",
     "Expression",
+    "FittedModel",
     "MaxAffine",
     "PiecewiseLinear",
     "Samples",

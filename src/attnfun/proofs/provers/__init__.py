@@ -7,7 +7,7 @@ from math import isinf
 from ..claim import Claim
 from ..proof import Proof
 from ..rules import structure
-from . import boxes, circuit, one_feature, planes, rectifiers
+from . import boxes, circuit, in_context, one_feature, planes, rectifiers
 from .base import Attempt, Outcome, Progress, Prover, Task
 
 __all__ = ["PROVERS", "Attempt", "Outcome", "Progress", "Prover", "Task"]
@@ -30,6 +30,7 @@ PROVERS = (
     Prover("one feature", _sup_norm, one_feature.prove),
     Prover("planes", _sup_norm, planes.prove),
     Prover("rectifiers", _sup_norm, rectifiers.prove),
+    Prover("in context", _sup_norm, in_context.prove),
     Prover("boxes", lambda claim, norm: True, boxes.prove),
 )
 """In the order in which they are tried; all but the last follow the network's structure."""

@@ -1,7 +1,8 @@
 """Rules of proof: each turns a claim and a proof into a conclusion, with no search [T 11].
 
-Believing a certificate means believing the files of this folder, the enclosures that they call (`enclosure`, `heads`,
-`mixture`, `taylor`, `moments`, `polynomials`, `fans`, `overflow`) and the room `arithmetic`, nothing else.
+Believing a certificate means believing the files of this folder, the enclosures that they call (`enclosure`,
+`executions`, `heads`, `mixture`, `taylor`, `moments`, `polynomials`, `fans`, `overflow`) and the
+room `arithmetic`, nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...resources.deadline import NEVER, Deadline, until
 from ..claim import Claim
 from ..overflow import refuse_overflow
 from ..proof import ALIKE, Conclusion, Proof, refuse_proof
-from . import boxes, circuit, one_feature, parts, planes, rectifiers, structure
+from . import boxes, circuit, in_context, one_feature, parts, planes, rectifiers, structure
 
 VOLUME = "volume"
 
@@ -33,9 +34,10 @@ class Checker:
     def conclusion(self, proof: Proof, claim: Claim, norm: float = inf) -> Conclusion:
         """What a proof says about a claim in the deployed arithmetic; ProofFailed where it says nothing.
 
-        No number that the network computes may overflow [T 10.4].
+        No number that the network computes may overflow [T 10.4]; what follows all executions sees that itself.
         """
-        refuse_overflow(claim.network, claim.domain)
+        if proof.rule != in_context.NAME:
+            refuse_overflow(claim.network, claim.domain)
         return self(proof, claim, norm)
 
     def __call__(self, proof: Proof, claim: Claim, norm: float = inf) -> Conclusion:
@@ -82,6 +84,11 @@ def _by_rectifiers(claim: Claim, proof: Proof, norm: float, check: Checker) -> C
     return rectifiers.bound_by_rectifiers(claim, proof, check.deadline)
 
 
+def _in_context(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion | None:
+    _need(proof, 0, norm)
+    return in_context.bound_in_context(claim, proof, check.deadline)
+
+
 def _by_parts(claim: Claim, proof: Proof, norm: float, check: Checker) -> Conclusion:
     return parts.from_premises(claim, proof, norm, lambda premise, part: check(premise, part, norm))
 
@@ -120,6 +127,7 @@ RULES: dict[str, Callable[[Claim, Proof, float, Checker], Conclusion | None]] = 
     one_feature.NAME: _by_one_feature,
     planes.NAME: _by_planes,
     rectifiers.NAME: _by_rectifiers,
+    in_context.NAME: _in_context,
     parts.NAME: _by_parts,
     VOLUME: _by_volume,
     ALIKE: _by_one_token,
