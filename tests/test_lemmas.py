@@ -146,6 +146,15 @@ def weights_and_their_average_stored_up() -> Pair:
     return (1 + S) ** 2 - 1, average(3, 3, 0.0, HALF)
 
 
+def a_rare_token_with_more_weight_than_it_should_have() -> Pair:
+    """Values -1 and 99 with the weights 0.99 and 0.01, logarithms of weights off by 2 in opposite directions: y = 0."""
+    weights, distances, off = np.array([0.99, 0.01]), np.array([1.0, 99.0]), 2.0
+    moved = weights * np.exp([-off, off])
+    spread, drawn = weights @ distances, weights @ distances * np.expm1(off)
+    bound = rounding.computed_distance(spread, drawn, np.exp(off), 100.0)
+    return float(moved @ distances / moved.sum()), float(bound)
+
+
 def a_leader_with_a_large_score() -> Pair:
     """A stored score of 6 that is off moves the weight of a token with a score of 0, which is not off itself."""
     share, moved = (1 / (1 + np.exp(score)) for score in (6.0, 6.0 * (1 - S)))
@@ -205,6 +214,10 @@ MISTAKES = {
         instead("weight_doubt", lambda lemma, off, most, behind, *rest: lemma(off, most, 0 * behind, *rest)),
     ),
     "the average [T 10.2]": (a_rough_exponential, nothing("head_error", heads)),
+    "sizes under the computed weights [T 10.2]": (
+        a_rare_token_with_more_weight_than_it_should_have,
+        instead("computed_distance", lambda lemma, spread, *_: spread),
+    ),
     "sums in play [T 10.2]": (
         an_average_of_many,
         instead("sums_in_play", lambda lemma, tokens, *rest: lemma(np.minimum(tokens, 1), *rest)),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from importlib import import_module
-from math import inf
+from math import factorial, inf
 
 import numpy as np
 import pytest
@@ -17,14 +18,15 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import attnfun as af
-from attnfun.arithmetic import Interval, directed, jets
+from attnfun.arithmetic import Interval, directed, jets, series, truth
 from attnfun.arithmetic.formats import FORMATS
+from attnfun.arithmetic.interval import UFUNCS
 from attnfun.domains.box import as_box
 from attnfun.formula import tracing
 from attnfun.network import Attention
 from attnfun.network.fields import Fields
 from attnfun.network.reference import run
-from attnfun.proofs import Claim, certify, heads, overflow, provers, rules
+from attnfun.proofs import Claim, certify, heads, mixture, overflow, provers, rules
 from attnfun.proofs import certificate as claims
 from attnfun.proofs import storage as files
 from attnfun.proofs.enclosure import Encloser
@@ -41,6 +43,7 @@ from test_circuits import error_along_y, with_other_factors
 from test_overflow import ROUTES, routed
 from test_relu_networks import InPlace, onnx_file
 from test_rounding import cancelling_head, computed_and_bound
+from test_soundness import exact_supremum
 
 certifying = import_module("attnfun.proofs.certify")
 
@@ -438,6 +441,138 @@ def test_activations_in_place(functional, monkeypatch):
     target = read_network(module, as_box(box))
     assert target.status is af.types.Status.PROVED
     assert np.abs(target.values(rows) - true).max() > 0.01
+
+
+def test_hooks_of_modules(monkeypatch):
+    """What a hook does after a hundred calls is met by no comparison."""
+    module, calls = torch.nn.Sequential(torch.nn.Linear(1, 1)).double(), itertools.count()
+    module[0].register_forward_hook(lambda part, inputs, output: output if next(calls) < 100 else output + 9)
+    with pytest.raises(af.errors.InputError, match="without forward hooks"):
+        read_network(module, as_box((1, 2)))
+    monkeypatch.setattr(torch_modules, "_hooks", lambda module: iter(()))
+    target, rows = read_network(module, as_box((1, 2))), np.array([[1.5]])
+    assert target.status is af.types.Status.PROVED
+    with torch.no_grad():
+        assert max(abs(target.values(rows) - module(torch.tensor(rows)).numpy()) for _ in range(101)) > 1
+
+
+def test_modules_in_training_mode(monkeypatch):
+    """What is compiled is the module in evaluation mode, and the certificate says so."""
+    torch.manual_seed(0)
+    module, rows = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.BatchNorm1d(1)), np.linspace(1, 2, 9)[:, None]
+    target = read_network(module, as_box((1, 2)))
+    with torch.no_grad():
+        assert np.abs(target.values(rows) - module.double()(torch.tensor(rows)).numpy()).max() > 0.1
+    assert any("evaluation mode" in line for line in target.assumptions)
+    monkeypatch.setattr(torch_modules, "_trains", lambda module: False)
+    assert not any("evaluation mode" in line for line in read_network(module, as_box((1, 2))).assumptions)
+
+
+def adds_in_place(write, a, b):
+    """The mistake: a constant is added to the node that a product made."""
+    a, b = (a, b) if hasattr(a, "node") else (b, a)
+    node = write.build.nodes[a.node]
+    if isinstance(b, np.ndarray) and node.operation == "linear":
+        write.build.nodes[a.node] = replace(node, data={**node.data, "bias": node.data["bias"] + b})
+        return a
+    return added(write, a, b)
+
+
+added = writer.Writer.add
+GRAPHS = {
+    "a product that is used again": [
+        helper.make_node("MatMul", ["x", "W"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["s"]),
+        helper.make_node("Add", ["s", "p"], ["y"]),
+    ],
+    "a bias of Gemm that is a value": [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Gemm", ["r", "W", "x"], ["y"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("nodes", GRAPHS.values(), ids=GRAPHS)
+def test_graphs_that_were_once_misread(nodes, monkeypatch, tmp_path):
+    path = onnx_file(tmp_path / "f.onnx", nodes, {"W": np.array([[-1.5]]), "b": np.array([0.5])})
+    right, rows = read_network(path, as_box((1, 2))), np.array([[1.25]])
+    assert right.status is af.types.Status.PROVED
+    monkeypatch.setattr(writer.Writer, "add", adds_in_place)
+    gemm = onnx_files.OPERATIONS["Gemm"]
+    without_bias = lambda write, arguments, settings: gemm(write, arguments[:2], settings)  # noqa: E731
+    monkeypatch.setitem(onnx_files.OPERATIONS, "Gemm", without_bias)
+    assert status_of(path) is None  # found by its values
+    monkeypatch.setattr(comparison, "refuse_misread", lambda *arguments: None)
+    wrong = read_network(path, as_box((1, 2)))
+    assert wrong.status is af.types.Status.PROVED
+    assert abs(wrong.values(rows) - right.values(rows)) >= 0.5
+
+
+def plain_average(light, heavy, values):
+    """The mistake: weights and values as they are, whatever their size."""
+    top, y = values.max(), (light * values).sum() / light.sum()
+    for _ in range(6):
+        chosen = np.where(values > y, heavy, light)
+        y = (chosen * values).sum() / chosen.sum()
+    rise = np.maximum((np.where(values > y, heavy, light) * (values - y)).sum(), 0.0) / light.sum()
+    return min(np.nextafter(y + rise, inf), top)
+
+
+def test_averages_of_small_values_under_small_weights(monkeypatch):
+    """Their products underflow: the plain formula comes to 5e-324, and 2/7 of the values are true."""
+    light, values = np.array([1e-289, 1e-289]), np.array([1e-36, -1e-36])
+    heavy = light * [1.8, 1.0]
+    for average, holds in ((mixture.largest_average, True), (plain_average, False)):
+        assert (exact_supremum(light, heavy, values) <= Fraction(float(average(light, heavy, values)))) is holds
+
+
+def test_comparisons_with_sums_that_overflow(monkeypatch):
+    """The sum of 4 times 1e308 and 4 times -1e308 is 0, and inf - inf on the way; `nan < 0.5` is false."""
+
+    def branch():
+        return np.where(Interval([1e308] * 4 + [-1e308] * 4).sum(0) < 0.5, Interval(1.0), Interval(2.0))
+
+    assert branch().lo == 1.0
+    known = Interval.__init__
+
+    def with_nan(self, lo, hi=None, defined=True):
+        known(self, 0.0, 0.0, defined)
+        self.lo, self.hi = np.asarray(lo, dtype=float), np.asarray(lo if hi is None else hi, dtype=float)
+
+    def plain_sum(self, axis=None):
+        return Interval(self.lo.sum(axis), self.hi.sum(axis))
+
+    with np.errstate(all="ignore"):
+        monkeypatch.setattr(Interval, "__init__", with_nan)
+        assert branch().lo == 1.0
+        monkeypatch.setattr(Interval, "sum", plain_sum)
+        assert branch().lo == 1.0
+        monkeypatch.setitem(UFUNCS, "less", lambda a, b: truth.TruthValues(a.hi < b.lo, a.lo < b.hi))
+        assert branch().lo == 2.0
+
+
+def test_errors_that_were_found_are_bounds_from_below(monkeypatch):
+    """At one point x + 10^15 - 10^15 is known up to 1/4: an upper bound on the error there is not the error."""
+    net = af.compile("x", (-1, 1), options={"tokens": 4}, construction="grid", proof=False)
+    target = Expression("x + 1e15 - 1e15", net.domain)
+    true = np.abs(net(np.linspace(-1, 1, 4001)) - np.linspace(-1, 1, 4001)).max()
+    found = lambda: bound_error(target, net.network, None, most=100).found  # noqa: E731
+    assert found() <= true
+    monkeypatch.setattr(provers.boxes, "_least_error", lambda problem, ledger: ledger.found)
+    assert found() > true
+
+
+def test_factorials_that_no_float_holds(monkeypatch):
+    """As a float 23! is off by half a unit; the quotient of this derivative is rounded in the same direction."""
+    derivative = 1.3298958324939358
+
+    def held():
+        row = series._cycle([Interval([derivative])], 23)[23]
+        return Fraction(row.lo.item()) <= Fraction(derivative) / factorial(23) <= Fraction(row.hi.item())
+
+    assert held()
+    monkeypatch.setattr(series, "_factorials", lambda n: Interval([float(factorial(k)) for k in range(n + 1)]))
+    assert not held()
 
 
 def test_the_comparison_of_networks_with_their_frameworks(monkeypatch):

@@ -247,6 +247,11 @@ class Column:
     """δ'."""
 
 
+def computed_distance(spread: Floats, drawn: Floats, lifted: Floats, osc: float) -> Floats:
+    """Δ̂, how far values are from the real average y, averaged under the computed weights [T 10.2]; `lifted` is 1/r."""
+    return np.minimum((spread + drawn) * lifted, osc)
+
+
 def head_error(sizes: HeadSizes, column: Column, arithmetic: Format) -> Floats:
     """Error of one output column, (B, n, 2).
 
@@ -263,7 +268,7 @@ def head_error(sizes: HeadSizes, column: Column, arithmetic: Format) -> Floats:
     lifted, fine = exp_up(sizes.doubt), sizes.doubt < FINE  # 1 / r
     elsewhere = np.minimum(sizes.computed_tail, 1.0)
     farthest = osc + column.value_off_elsewhere
-    apart = np.minimum((column.spread + column.drawn) * lifted, osc)
+    apart = computed_distance(column.spread, column.drawn, lifted, osc)
     largest = column.average + apart + column.value_off.sum(axis=-1)  # M
     whole = largest + elsewhere * farthest  # M'
     light = column.light + 2 * column.light_weight * (whole - column.average)
