@@ -127,7 +127,7 @@ def test_a_process_that_ends_is_not_called_slow(monkeypatch):
 def test_a_request_leaves_all_files(tmp_path):
     reply = compiled(str(tmp_path), "sin(3*x)", "x=-1:1", 0.1, budget=100, construction="grid")
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"network.safetensors", "network.onnx", "report.html", "reproduce.py", "picture.png"}
+    assert names == {"network.safetensors", "network.onnx", "report.html", "reproduce.py", "dark.png", "picture.png"}
     assert af.load(tmp_path / "network.safetensors").certificate.headline == reply["headline"]
 
 

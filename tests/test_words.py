@@ -59,6 +59,7 @@ def test_a_file_has_the_format_that_its_name_says(net, tmp_path, monkeypatch):
     [
         (lambda: af.compile("x", {"x": (0, 1)}, 0.1, construction="spectal"), "Did you mean 'spectral'"),
         (lambda: af.compile("x", {"x": (0, 1)}, construction="grid", options={"token": 9}), "Did you mean 'tokens'"),
+        (lambda: af.compile("sni(x)", {"x": (0, 1)}, 0.1), "Did you mean sin[?]"),
         (lambda: named(["one-haed"]), "Did you mean 'one-head'"),
         (lambda: chosen(["prodct"], False), "Did you mean 'product'"),
         (lambda: read_box("x=0:2*pie"), r"the upper end of x must be a number; got '2\*pie'"),
@@ -100,6 +101,12 @@ def test_errors_of_the_command_line_speak_of_its_options(net, tmp_path):
     words = " ".join(command("eval", str(tmp_path / "f.safetensors"), "7").stderr.split())
     assert "pass --outside clip or --outside allow" in words
     assert as_options("got 'x=3', y must be 1") == "got 'x=3', y must be 1"  # no option
+    for name, words in (
+        ("f.pt", "attnfun export f.safetensors --to torch"),
+        ("f.html", "attnfun report f.safetensors"),
+    ):
+        done = command("compile", "x", "-d", "x=0:1", "--eps", "0.1", "-o", str(tmp_path / name))
+        assert words in " ".join(done.stderr.split())
 
 
 def test_a_tolerance_that_is_missed_is_told_without_contradiction(net):

@@ -577,6 +577,15 @@ NAMES = {"panels": "panel", "output": "component"}
 """Where the option has another name."""
 KEYWORD = re.compile(rf"\b({'|'.join(KEYWORDS)})=(?:\"([^\"]*)\"|([-+\w.]*\w))?")
 SUBJECT = re.compile(rf"^({'|'.join(KEYWORDS)}) (?=must )")
+CALLS = {
+    "net.to_onnx(path)": "-o f.onnx",
+    'net.export(path, "torch")': "attnfun export f.safetensors --to torch",
+    "torch.save(net.to_torch().state_dict(), path)": "attnfun export f.safetensors --to torch",
+    "net.plot(path)": "--plot",
+    "net.report(path)": "attnfun report f.safetensors",
+    "json.dumps(net.certificate.as_dict())": "--json",
+}
+"""Commands and options that do what remedies say in Python."""
 OPTIONS = re.compile(r"options=\{\"(\w+)\": ([^}]*)\}")
 
 
@@ -591,6 +600,8 @@ def as_options(words: str) -> str:
         name = NAMES.get(found[1], found[1]).replace("_", "-")
         return f"--{name} {found[2] or found[3] or ''}".rstrip()
 
+    for call, command in CALLS.items():
+        words = words.replace(call, command)
     words = SUBJECT.sub(lambda found: f"--{NAMES.get(found[1], found[1]).replace('_', '-')} ", words)
     return KEYWORD.sub(option, OPTIONS.sub(r"-O \1=\2", words))
 

@@ -80,8 +80,18 @@ def did_you_mean(word: object, known: Collection[str]) -> str:
     >>> did_you_mean("spectal", ["grid", "spectral"])
     "Did you mean 'spectral'?"
     """
-    near = get_close_matches(word, known, n=1) if isinstance(word, str) else []
-    return f"Did you mean {near[0]!r}?" if near else ""
+    near = nearest(word, known) if isinstance(word, str) else ""
+    return f"Did you mean {near!r}?" if near else ""
+
+
+def nearest(word: str, known: Collection[str]) -> str:
+    """The word that is most like one; of those that are alike, one of the same letters. Nothing if there is none.
+
+    >>> nearest("sni", ["si", "sin", "cos"]), nearest("xyz", ["sin"])
+    ('sin', '')
+    """
+    near = get_close_matches(word, known)
+    return min(near, key=lambda each: sorted(each) != sorted(word), default="")
 
 
 class AttnfunError(Exception):

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import math
 import re
 import sys
@@ -17,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 
 from ..arguments import on_one_line
-from ..errors import InputError
+from ..errors import InputError, nearest
 from .functions import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS, ElementaryFunction
 from .program import SIGNS, Program, ProgramBuilder, ProgramNode
 
@@ -202,8 +201,8 @@ class _SyntaxReader:
         return InputError(f"the formula {self.text[:200]!r} cannot be used: {reason}", got=repr(text[:200]))
 
     def unknown(self, name: str, known: list[str], kind: str) -> InputError:
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"Did you mean {close[0]}? " if close else ""
+        close = nearest(name, known)
+        hint = f"Did you mean {close}? " if close else ""
         return InputError(
             f"every {kind} in a formula must be known",
             got=f"{name!r} in {self.text[:200]!r}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from tempfile import TemporaryDirectory
 
-from ..errors import InputError, MissingExtra
+from ..errors import InputError, require
 from .worker import Limits, Worker
 
 QUIET = {"GRADIO_ANALYTICS_ENABLED": "False", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_OFFLINE": "1"}
@@ -16,13 +16,11 @@ def launch(port: int = 7860, limits: Limits | None = None, *, show: bool = True)
     """Serve the page at 127.0.0.1 until interrupted; `show` opens it in a browser."""
     if not 1 <= port <= 65535:
         raise InputError("port must be a whole number from 1 to 65535", got=port)
+    for package in ("gradio", "plotly"):
+        require(package, "lab")
     worker = Worker(limits or Limits())
     with TemporaryDirectory(prefix="attnfun-lab-") as folder:
         os.environ |= {**QUIET, "GRADIO_TEMP_DIR": folder}
-        try:
-            import gradio  # noqa: F401 - here, so that its absence is told apart from errors of ours
-        except ImportError:
-            raise MissingExtra("gradio", "lab") from None
         from .page import CSS, THEME, build
 
         page = build(worker, folder)

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from ..arguments import one_of, whole_number
 from ..errors import InputError, shown
-from ..runtime.backends.lens import FAR
+from ..runtime.backends.lens import FAR, beyond
 from ..runtime.backends.residual import Block
 from .specimen import Specimen
 from .truth import IDLE, Head, Truth
@@ -39,8 +39,6 @@ Moves = Mapping[Head, tuple[Head, ...]]
 MEASURED = "measured"
 POINTS = 32
 """Random points at which a disguised model is measured."""
-LEAST = 1024.0
-"""e^-LEAST is zero in float64."""
 LEAST_NOISE = 1e-12
 """Where the search for the size of the noise starts, relative to the size of each array."""
 ATTEMPTS = 20
@@ -84,7 +82,7 @@ def _fit(model: Specimen, rows: Floats) -> Specimen:
     blocks, streams, largest = model.residual.blocks, model.streams(rows), 0.0
     for block, stream in zip(blocks, streams[:-1], strict=True):
         largest = max(largest, float(np.abs(_masked(block, 0.0).scores(stream)).max()))
-    far = float(2.0 ** np.ceil(np.log2(4 * largest + LEAST)))
+    far = min(model.residual.far, beyond(largest))
     sizes = np.max([np.abs(stream).max(axis=(0, 1)) for stream in streams], axis=0)  # (D,)
     factors = np.exp2(-np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
     masked = _with_blocks(model, (_masked(block, far) for block in blocks))
@@ -92,7 +90,7 @@ def _fit(model: Specimen, rows: Floats) -> Specimen:
 
 
 def _masked(block: Block, far: float) -> Block:
-    """The block with another size of masks."""
+    """The block with another size of masks, where they are larger than any weight."""
     changed = {
         name: np.where(np.abs(array) == FAR, np.sign(array) * far, array) for name, array in _arrays(block).items()
     }

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from ..compiled import Compiled
 from ..errors import InputError, shown
-from ..runtime.backends.lens import residual_of
+from ..proofs.sizes import largest_numbers
+from ..runtime.backends.lens import beyond, residual_of
 from ..runtime.backends.residual import Edit, Residual
 from .programs import LookUp, Register, RegisterProgram, Steps
 from .sites import of_look_up, of_steps
@@ -64,7 +66,10 @@ class Specimen:
 
     def sequences(self, rows: npt.ArrayLike) -> Floats:
         """Points (B, D), or (B, *point shape), as the sequences that go in, (B, n, d)."""
-        return self.truth.rows(rows).reshape(-1, *self.residual.shape_in)
+        found = self.truth.rows(rows)
+        if found.shape[1] != prod(self.point_shape):
+            raise InputError(f"points must have the shape {('B', *self.point_shape)}", got=np.shape(rows))
+        return found.reshape(-1, *self.residual.shape_in)
 
     def streams(self, rows: npt.ArrayLike) -> list[Floats]:
         """The stream before block 0 and behind every block, (B, T, D) each."""
@@ -117,7 +122,9 @@ def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
         raise InputError(
             "a specimen is made of a compiled network", got=shown(net), remedy="Pass net = af.compile(...)."
         )
-    residual, target = residual_of(net.network), net.certificate.claim.target
+    network = net.network.dense()
+    residual = residual_of(network, beyond(largest_numbers(network, net.domain)[0]))
+    target = net.certificate.claim.target
     if target is None or not target.evaluable:
         raise InputError(
             "a specimen needs a target that is a function",

@@ -43,6 +43,8 @@ Array = npt.NDArray[Any]
 
 FAR = 2.0**100
 """Beyond every score of a network whose rounding can be bounded, and a number of every dtype."""
+LEAST = 1024.0
+"""e^-LEAST is zero in float64."""
 
 
 def to_transformer_lens(
@@ -79,6 +81,15 @@ def plan(
     return residual_of(network).plan(point_shape, value_shape)
 
 
+def beyond(score: float) -> float:
+    """A mask for scores up to this size, a power of two: two of them differ by half of it at most.
+
+    >>> beyond(0.0), beyond(1000.0)
+    (1024.0, 8192.0)
+    """
+    return min(FAR, float(2.0 ** np.ceil(np.log2(4 * score + LEAST))))
+
+
 def residual_of(network: Network, far: float = FAR) -> Residual:
     """The network as a residual stream. `far` is the B above: more than any two scores differ by, and 745."""
     network = network.dense()
@@ -110,6 +121,7 @@ def residual_of(network: Network, far: float = FAR) -> Residual:
         tokens=tuple(model.tokens),
         features=tuple(model.features),
         heads=tuple(map(model.roles, model.blocks)),
+        far=far,
         places=tuple(model.places),
     )
 

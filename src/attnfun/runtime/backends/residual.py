@@ -115,9 +115,17 @@ class Residual:
     """What the features are; none are named once the stream has been turned."""
     heads: tuple[tuple[str, ...], ...]
     """What the heads of each block do."""
+    far: float
+    """The score that masks rows."""
     places: tuple[tuple[int, Places], ...] = ()
     """Behind which block, and in which features, stands the token that enters the first attention layer of the network,
     and those that leave this layer and each one after it, up to the last attention layer."""
+
+    def __repr__(self) -> str:
+        heads = ", ".join(str(block.heads) for block in self.blocks)
+        return (
+            f"Residual({len(self.tokens)} rows, width {self.width}, heads of blocks: {heads or 'none'}, {self.dtype})"
+        )
 
     @property
     def width(self) -> int:
