@@ -21,6 +21,7 @@ from scipy.integrate import nquad
 from scipy.optimize import brentq, minimize, minimize_scalar
 
 import attnfun as af
+from attnfun.errors import counted
 from attnfun.look.plots.style import GREY, STYLE, save
 
 ROOT = Path(__file__).parent.parent
@@ -153,7 +154,7 @@ def rows() -> list[tuple[str, ...]]:
                 inside, status = holds(ours.target, true), ours.target.status.value
                 width, off = ours.target.hi - ours.target.lo, abs(float(arb(theirs) - true))
             where = " ".join(f"{name}={low:g}:{high:g}" for name, (low, high) in domain.items())
-            question = f"{len(true)} roots" if kind == "roots" else kind
+            question = counted(len(true), "root") if kind == "roots" else kind
             lines.append(
                 (f"`{text}`", where, question, "yes" if inside else "**no**", status, f"{width:.1e}", f"{spent:.2f}",
                  f"{off:.1e}", f"{also:.3f}")
@@ -169,7 +170,8 @@ def page(lines: list[tuple[str, ...]]) -> str:
         f"{enclosed} of {len(lines)} true answers are enclosed. Truth is a closed form, or a rigorous quadrature, in "
         "ball arithmetic at 200 bits. *Width* is that of the enclosure of the target, of the widest one for roots. "
         "SciPy (`nquad`, `minimize_scalar` and `minimize`, `brentq` on 200 points) proves nothing; *its error* is the "
-        "distance from the truth. Seconds are processor seconds of the call. By `python benchmarks/calculus.py`.\n\n"
+        "distance from the truth: its minimisers stop at one extremum, which need not be the largest or the smallest. "
+        "Seconds are processor seconds of the call. By `python benchmarks/calculus.py`.\n\n"
         "| function | domain | answer | enclosed | status | width | seconds | SciPy's error | its seconds |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
     )
