@@ -20,12 +20,13 @@ from attnfun.formula import program
 from attnfun.proofs import Effort
 from attnfun.proofs.provers import boxes as prover
 from attnfun.proofs.provers import planes
-from attnfun.resources.deadline import PAUSES, Deadline, working_time
+from attnfun.proofs.rules.structure import bound_by_structure
+from attnfun.resources.deadline import PAUSES, Deadline, until, working_time
 from attnfun.resources.kernels import njit
 from attnfun.resources.memory import Memory
 from attnfun.targets import as_target
-from cases import CASES, Combination
-from clocks import Clock
+from cases import BY_CONSTRUCTION, CASES, Combination
+from clocks import Clock, readings
 
 SQUARE = {"x": (-1, 1), "y": (-1, 1)}
 REASON = "The time limit of"
@@ -134,6 +135,17 @@ def test_slow_and_fast_machines_make_the_same_network(case, construction):
     same_at_any_pace(1e6, lambda limit: told(case.compile(construction=construction, time_limit=limit)))
 
 
+def test_estimates_that_time_ended_say_so():
+    """The search for large errors, and the best network within the budget."""
+    estimates = []
+    for seconds in (60, 1e9):
+        deadline = Deadline.after(seconds, Clock())
+        net = af.compile("sin(3*x)*y", SQUARE, 0.3, construction="grid", proof=False, time_limit=deadline)
+        estimates.append((net.certificate.effort["points"], REASON in str(net.certificate)))
+    assert estimates[0][0] < estimates[1][0]
+    assert [said for _, said in estimates] == [True, False]
+
+
 def test_a_proof_that_is_given_up_for_another_construction_is_counted_and_said(monkeypatch):
     """Every chunk of boxes counts as a large part of the time limit, and takes no time."""
     monkeypatch.setattr(prover, "TUNING", replace(prover.TUNING, a_chunk=400.0))
@@ -208,6 +220,13 @@ def test_the_judge_ends_with_the_time_limit(readings):
     with pytest.raises(af.errors.ProofFailed, match=REASON):
         net.certificate.recheck(engine="arb", time_limit=Deadline.after(readings + 0.5, clock))
     assert clock.now <= 1 + readings + LATE
+
+
+def test_a_proof_that_follows_the_structure_ends_with_the_time_limit():
+    net = BY_CONSTRUCTION["relu"].compile(construction="relu")
+    assert net.certificate.proof.rule == "structure"
+    with until(readings(0)), pytest.raises(TimeLimitReached):
+        bound_by_structure(net.certificate.claim.imitated, net.network)
 
 
 def test_tightening_that_runs_out_of_time_keeps_the_bound():

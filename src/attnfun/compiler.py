@@ -533,12 +533,13 @@ def _over_budget(request: Request, target: Target, candidate: Candidate) -> Tole
         network = _built(within, target, smaller)
         best = _proved(within, target, smaller, network, request.effort.deadline)
         got = f"budget={request.budget}, which gets to an {best.certificate.headline}"
+        stopped = best.certificate.stopped
     except TimeLimitReached as late:
-        best, got = late.best, f"budget={request.budget}"
+        best, got, stopped = late.best, f"budget={request.budget}", late.reason
     return ToleranceNotMet(
         f"eps={request.eps:g} needs about {about(tokens)} tokens with the construction {theorem.name}",
         got=got,
-        remedy="Raise budget=, relax eps=, or shrink the domain.",
+        remedy="Raise budget=, relax eps=, or shrink the domain." + (f" {stopped}." if stopped else ""),
         best=best,
     )
 

@@ -103,7 +103,7 @@ def certify(
         refuse_overflow(claim.network, claim.domain)
     effort = effort or Effort()
     with until(effort.deadline):
-        found = _search(target, claim, norm, seed, effort.deadline)
+        found, late = _search(target, claim, norm, seed, effort.deadline), effort.deadline.over
         claim = claim.observed()
         target = claim.imitated
         hopeless = isinf(norm) and eps is not None and found.error > eps
@@ -113,7 +113,10 @@ def certify(
         except TimeLimitReached as late:
             late.estimate = _issued(claim, target, None, found, norm, seed)
             raise
-    return _issued(claim, target, outcome, found, norm, seed)
+    issued = _issued(claim, target, outcome, found, norm, seed)
+    if proof or issued.stopped or not late:
+        return issued
+    return replace(issued, stopped=effort.deadline.reached("the search for large errors").reason)
 
 
 def combine(claim: Claim) -> Certificate:
@@ -327,7 +330,8 @@ def _attempted(prover: Prover, claim: Claim, norm: float, goal: float | None, ef
         return None
     aim = None if goal is None else goal * (1 - SLACK)
     task = Task(aim, norm, effort.deadline, effort.progress, effort.executor, effort.checkpoint, effort.memory)
-    attempt: Attempt | None = prover.prove(claim, task)
+    with until(effort.deadline):
+        attempt: Attempt | None = prover.prove(claim, task)
     if attempt is None:
         return None
     conclusion = _checked(attempt.proof, claim, norm, effort)

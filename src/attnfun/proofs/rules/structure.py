@@ -32,6 +32,7 @@ from ...arithmetic.rounding import OWN, carried_error, linear_error, score_error
 from ...formula.maxima import Reference
 from ...network import Affine, Attention, Network
 from ...network.layers import Layer, tokens_read
+from ...resources.deadline import in_force
 from ...targets import Target
 from ..enclosure import push
 from ..fans import FanColumn, Keys, read
@@ -136,6 +137,7 @@ def through_attention(
     for head in range(layer.heads):
         forms_here, errors_here = [], []
         for keys in view.keys(layer, head, np.flatnonzero(used), arithmetic) or ():
+            in_force().check("the proof")
             known = [_through(reading, view.inner, maxima) for reading in read(keys, arithmetic)]
             found = [pair for pair in known if pair is not None]
             if len(found) < len(known):
