@@ -31,7 +31,7 @@ from attnfun.arithmetic.formats import held_in, round_to
 from attnfun.errors import AttnfunError
 from attnfun.judge import NotCovered, Unreadable, judge_file
 from attnfun.network import reference, storage
-from attnfun.targets import Expression
+from attnfun.targets import Expression, FittedModel
 
 RESULTS = Path(__file__).parent / "results"
 SEED, COUNT = 27, 1000
@@ -70,6 +70,9 @@ BASES: dict[str, Callable[[], af.types.Compiled]] = {
     ),
     "a Bessel function": lambda: af.compile("besselj(0, x)", {"x": (0, 3)}, 0.1),
     "a gamma function in float32": lambda: af.compile("gamma(x)/2", {"x": (1, 2)}, 0.05, dtype="float32"),
+    "a learner in context": lambda: (
+        af.incontext.Ridge(0.5, n_steps=5).fit([[0.0], [1.0], [2.5], [3.0]], [1.0, 1.5, 3.5, 3.0]).certify()
+    ),
     "a sum": lambda: (
         af.compile("x/2", {"x": (0, 1)}, 0.1, construction="grid") + af.compile("x**2", {"x": (0, 1)}, 0.1)
     ),
@@ -198,7 +201,9 @@ def domain(file: File, rng: np.random.Generator) -> None:
         if rng.random() < 0.5:
             place["fill"] = float(rng.choice([0.0, 0.04, 0.06, 0.3, -0.1]))
         else:
-            place["points"][int(rng.integers(3))] = float(rng.uniform(-1, 2))
+            cloud = np.array(place["points"], dtype=float)
+            cloud.flat[rng.integers(cloud.size)] = float(rng.uniform(-1, 2))
+            place["points"] = cloud.tolist()
         return
     if place.get("kind") == "region":
         if rng.random() < 0.5:
@@ -274,7 +279,10 @@ def points_of(description: dict[str, Any]) -> tuple[Floats, float]:
     """Points of the domain on a fine grid, (P, D), and the volume that each stands for."""
     kind = description.get("kind")
     if kind == "points":
-        cloud, fill = np.array(description["points"], dtype=float).ravel(), description["fill"]  # (S,)
+        cloud, fill = np.array(description["points"], dtype=float), description["fill"]
+        if fill == 0:
+            return cloud.reshape(len(cloud), -1), 0.0
+        cloud = cloud.ravel()  # (S,)
         return (cloud[:, None] + fill * np.linspace(-1, 1, 401)).reshape(-1, 1), 0.0
     box = description.get("box", description)
     boxes = [each for _, each in box["inputs"]] if kind == "two inputs" else [box]
@@ -317,6 +325,8 @@ def values(description: dict[str, Any], tensors: dict[str, npt.NDArray[Any]], ro
             weight, bias, low, high = (tensors[f"target.{k}.{name}"] for name in ("weight", "bias", "low", "high"))
             rows = np.clip(rows @ weight + bias, low, high)
         return rows
+    if target["kind"] == FittedModel.kind:
+        return FittedModel(tensors["target.X"], tensors["target.y"], target, af.Box(0, 1)).values(rows)
     if target["kind"] == "traced":
         return at(target["formula"], [f"x{k}" for k in range(rows.shape[1])], rows)
     boxes = [each for _, each in place["inputs"]] if place.get("kind") == "two inputs" else [place.get("box", place)]

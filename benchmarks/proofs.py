@@ -152,6 +152,7 @@ def lies() -> Iterator[list[str]]:
         af.compile("sin(3*x)*y", square, 0.3, construction="grid"),
         af.compile("x*y + sqrt(x + 2)", square, 1e-4, construction="circuit"),
         af.compile("x**2 + exp(y)", square, 0.2, construction="max-affine"),
+        af.incontext.Ridge(0.5, n_steps=5).fit([[0.0], [1.0], [2.5], [3.0]], [1.0, 1.5, 3.5, 3.0]).certify(),
         af.compile("sin(3*x)", {"x": (-1, 1)}, 0.05) + af.compile("x", {"x": (-1, 1)}, 0.05),
     ]
     rng, told = np.random.default_rng(0), dict[str, Counter[str]]()

@@ -3,8 +3,8 @@
 It has its own readers of files and formulas and its own enclosures, in ball arithmetic (python-flint), and imports
 nothing else of this package. Read the files in this order: `limits`, `ranges`, `functions`, `special`, `models`,
 `formula`, `formats`, `files`, `rounding`, `network`, `targets`, `covers`, `slopes`, `tails`, `forms`, `structure`,
-`planes`, `one_feature`, `one_token`, `symbols`, `circuits`, `combined`, `least`, `rules`; for networks of other makers
-`graphs` and `given`. What it does not cover yet it says.
+`planes`, `one_feature`, `one_token`, `symbols`, `circuits`, `combined`, `in_context`, `least`, `rules`; for networks of
+other makers `graphs` and `given`. What it does not cover yet it says.
 
     python -m attnfun.judge FILE        # exit status 0: agreed, 3: not agreed, 2: unreadable
 """

@@ -231,7 +231,7 @@ def entry(data: Any, name: str, *kinds: type) -> Any:
     return data[name]
 
 
-def _number(data: Any, name: str, least: float = 0.0) -> float:
+def number_in(data: Any, name: str, least: float = 0.0) -> float:
     """A finite number that is not too small."""
     try:
         number = float(entry(data, name, int, float))
@@ -270,11 +270,11 @@ def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
     outputs = _sizes(data, "output_shape", 2)
     network = _network(entry(data, "network", dict), tensors, len(domain.low), outputs)
     certificate, parts = entry(data, "certificate", dict), _few(data, "parts") if "parts" in data else []
-    norm = inf if certificate.get("norm") == "inf" else _number(certificate, "norm", 1.0)
+    norm = inf if certificate.get("norm") == "inf" else number_in(certificate, "norm", 1.0)
     if norm < inf and domain.points is not None:
         raise Unreadable("on points the norm must be 'inf': they have no volume")
     shares = entry(certificate, "parts", dict)
-    bound, aside = _number(certificate, "bound"), _number(shares, "windows") if "windows" in shares else 0.0
+    bound, aside = number_in(certificate, "bound"), number_in(shares, "windows") if "windows" in shares else 0.0
     if entry(certificate, "dtype", str) != network.dtype:
         raise Unreadable("the certificate must be about the number format of its network")
     lines = entry(certificate, "assumptions", list)
@@ -316,7 +316,7 @@ def _domain(data: Any) -> Domain:
         points = _numbers(entry(data, "points", list), 3)
         if not points.size:
             raise Unreadable("a cloud must have points")
-        points, fill = points.reshape(len(points), -1), _number(data, "fill")
+        points, fill = points.reshape(len(points), -1), number_in(data, "fill")
         return Domain(points.min(axis=0), points.max(axis=0), _names(data, points.shape[1]), None, points, fill)
     if kind == "interiors":
         raise NotCovered("the interiors of cells as a domain")

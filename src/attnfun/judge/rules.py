@@ -23,6 +23,7 @@ from .covers import Bound, Box, Leaf, leaves, settle
 from .errors import NotCovered, Stopped, Unreadable
 from .files import Attention, Claim, Domain, Floats, Proof
 from .formats import FORMATS, rounded
+from .in_context import bound_in_context
 from .least import Sure, least_norm
 from .limits import A_BOX, Limits
 from .models import Model, Space, space, total
@@ -242,12 +243,17 @@ class _Judge:
             "circuit": self._stepwise,
             "parts": self._combined,
             "one token": self._each_token,
+            "in context": self._fitted,
         }
         return rules.get(proof.rule, self._searched)(proof, enough)
 
     def _structured(self, _proof: Proof, _enough: float) -> tuple[arb, int]:
         """Forms on the whole domain [T 11.3]."""
         return bound_by_structure(self.claim, self._hull(), self.limits), 0
+
+    def _fitted(self, proof: Proof, _enough: float) -> tuple[arb, int]:
+        """The coefficients of a model fitted to data [T 11.17]."""
+        return bound_in_context(self.claim, proof, self.limits), 0
 
     def _between_planes(self, proof: Proof, enough: float) -> tuple[arb, int]:
         """The distance of the target from maxima of planes, on a cover [T 11.6, 11.15]."""

@@ -221,6 +221,15 @@ def _clipped(model: Model, low: float, high: float) -> Model:
     return model
 
 
+def _fitted(claim: Claim) -> Target:
+    """The coefficients of a fitted model (`in_context.py`), which no formula says."""
+
+    def values(variables: list[Model]) -> list[Model]:
+        raise NotCovered(f"a fitted model, on boxes of {len(variables)} variables")
+
+    return values
+
+
 READERS: dict[object, Callable[[Claim], Target]] = {
     "expression": _formula,
     "traced": _formula,
@@ -230,5 +239,6 @@ READERS: dict[object, Callable[[Claim], Target]] = {
     "composed": _composed,
     "stacked": _stacked,
     "restricted": _restricted,
+    "fitted model": _fitted,
 }
 """Targets by their kinds; those of other kinds are not in files."""
