@@ -159,10 +159,20 @@ def contrast(ink: str, paper: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-SEEN = """selector => Array.from(document.querySelectorAll(selector)).map(element => {
-  const style = getComputedStyle(element);
-  return element instanceof SVGElement ? style.fill : style.color;
+WORDS = """() => Array.from(document.querySelectorAll("body *")).filter(element => {
+  const box = element.getBoundingClientRect(), own = Array.from(element.childNodes).some(
+    node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+  const seen = box.width > 2 && box.height > 2 && getComputedStyle(element).visibility === "visible";
+  return seen && (own || (element.value && element.type !== "range"));
+}).map(element => {
+  const style = getComputedStyle(element), ink = element instanceof SVGElement ? style.fill : style.color;
+  for (let around = element; around; around = around.parentElement) {
+    const paper = getComputedStyle(around).backgroundColor;
+    if (!/, 0(\\.\\d+)?\\)$/.test(paper)) return [ink, paper, element.textContent.trim() || element.value];
+  }
+  return [ink, "rgb(255, 255, 255)", element.textContent.trim()];
 })"""
+"""Every word that is seen: its colour, the colour behind it, and what it says."""
 PLACES = """selector => Array.from(document.querySelectorAll(selector)).map(element => {
   const box = element.getBoundingClientRect();
   return [box.left, box.top, box.right, box.bottom];
@@ -176,26 +186,32 @@ BROKEN = """() => Array.from(document.querySelectorAll("td")).filter(cell => {
 """Numbers in tables that take more than one line."""
 
 
-def test_text_of_a_report_can_be_read_in_light_dark_and_on_a_phone(visit, tmp_path):
-    page = visit(report_of(hostile(), tmp_path))
+@pytest.mark.parametrize("data", [False, True])
+def test_text_of_a_report_can_be_read_in_light_dark_and_on_a_phone(visit, tmp_path, data):
+    x = np.linspace(0, 1, 40)
+    samples = af.Samples(x[:, None], np.sin(3 * x))
+    net = af.compile(samples, options={"tokens": 4, "polish": False, "folds": 2}) if data else hostile()
+    page = visit(report_of(net, tmp_path))
     papers = set()
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_timeout(300)
-        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        papers.add(paper)
-        inks = page.evaluate(SEEN, "p:not(.headline), th, td, h1, h2, label, .xtick text, .xtitle")
-        assert len(inks) > 20
-        assert min(contrast(ink, paper) for ink in inks) >= 4.5
+        for width in (1100, PHONE["width"], 320):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.wait_for_timeout(300)
+            papers.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            words = page.evaluate(WORDS)
+            assert len(words) > 60
+            assert [each for each in words if contrast(*each[:2]) < 4.5] == []
+            boxes = page.evaluate(PLACES, "header, section, footer")
+            assert all(above[3] <= below[1] + 1 for above, below in pairwise(boxes))
+            assert max(box[2] for box in boxes) <= width
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(BROKEN) == []
+            for name in page.evaluate("Array.from(document.querySelectorAll('.chart')).map(chart => chart.id)"):
+                parts = (".xtick text", ".ytick text", ".ctick", ".xtitle", ".legend span")
+                labels = page.evaluate(PLACES, ", ".join(f"#{name} {part}" for part in parts))
+                assert overlapping(labels) == []
     assert len(papers) == 2
-    for width in (1100, PHONE["width"], 320):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_timeout(300)
-        boxes = page.evaluate(PLACES, "header, section, footer")
-        assert all(above[3] <= below[1] + 1 for above, below in pairwise(boxes))
-        assert max(box[2] for box in boxes) <= width
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.evaluate(BROKEN) == []
 
 
 def test_a_plane_of_a_report_has_equal_axes_and_labels_that_do_not_touch(visit, tmp_path):
@@ -228,20 +244,6 @@ def plotted(page: Page, place: str, trace: int = 0) -> list[float]:
     return picture.evaluate(f"element => Array.from(element.data[{trace}].y)") if picture.count() else []
 
 
-WORDS = """() => Array.from(document.querySelectorAll(".gradio-container *")).filter(element => {
-  const box = element.getBoundingClientRect(), own = Array.from(element.childNodes).some(
-    node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
-  const seen = box.width > 2 && box.height > 2 && getComputedStyle(element).visibility === "visible";
-  return seen && (own || element.value);
-}).map(element => {
-  const style = getComputedStyle(element), ink = element instanceof SVGElement ? style.fill : style.color;
-  for (let around = element; around; around = around.parentElement) {
-    const paper = getComputedStyle(around).backgroundColor;
-    if (!/, 0(\\.\\d+)?\\)$/.test(paper)) return [ink, paper, element.textContent.trim() || element.value];
-  }
-  return [ink, "rgb(255, 255, 255)", element.textContent.trim()];
-})"""
-"""Every word that is seen in the lab: its colour, the colour behind it, and what it says."""
 ROWS = ".form:not(:has(#summary)), #said, #values, #error, #picture, #picture_dark, .file-preview, #summary"
 """Parts of the lab's first tab."""
 TAB = "[role=tabpanel] .form, [role=tabpanel] .js-plotly-plot"
