@@ -60,6 +60,7 @@ def test_a_file_has_the_format_that_its_name_says(net, tmp_path, monkeypatch):
         (lambda: af.compile("x", {"x": (0, 1)}, 0.1, construction="spectal"), "Did you mean 'spectral'"),
         (lambda: af.compile("x", {"x": (0, 1)}, construction="grid", options={"token": 9}), "Did you mean 'tokens'"),
         (lambda: af.compile("sni(x)", {"x": (0, 1)}, 0.1), "Did you mean sin[?]"),
+        (lambda: af.compile(af.Samples([[1.0], [2.0]], [1.0, 2.0]), [(0, 1)] * 2), "must have 1 variable[;,]"),
         (lambda: named(["one-haed"]), "Did you mean 'one-head'"),
         (lambda: chosen(["prodct"], False), "Did you mean 'product'"),
         (lambda: read_box("x=0:2*pie"), r"the upper end of x must be a number; got '2\*pie'"),

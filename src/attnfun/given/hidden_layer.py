@@ -26,7 +26,7 @@ from ..arithmetic.formats import FORMATS, dtype_name, round_to
 from ..arithmetic.rounding import linear_error, storage_error
 from ..constructions.two_layer import MOST_UNITS
 from ..domains.box import Box, as_box
-from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached, ToleranceNotMet
+from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached, ToleranceNotMet, counted
 from ..network import Affine, Network
 from ..network.storage import write_whole
 from ..pieces.ridges import Rectifiers, fitted
@@ -91,7 +91,7 @@ class RectifierNetwork(Family):
     def on(self, domain: Box) -> PiecewiseLinear:
         """The network as a target, in real arithmetic."""
         if domain.size != len(self.inner):
-            raise InputError(f"the domain must have {len(self.inner)} variables", got=domain)
+            raise InputError(f"the domain must have {counted(len(self.inner), 'variable')}", got=domain)
         return self._parts.on(domain, self.output_shape, self.name)
 
     def __call__(self, points: npt.ArrayLike) -> npt.NDArray[Any]:

@@ -26,7 +26,7 @@ from ..arithmetic.formats import dtype_name
 from ..compiled import CELLS, Compiled
 from ..domains import Box, Interiors, as_box
 from ..domains.box import WIDEST
-from ..errors import InputError, ToleranceNotMet
+from ..errors import InputError, ToleranceNotMet, counted
 from ..look.plots import plot_partition
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
@@ -319,7 +319,7 @@ def _of_module(
         raise InputError("there must be a value for each key", got=f"{len(rows[0])} and {len(rows[1])}")
     box, (weight, bias) = as_box(domain), _map(before, embed)
     if box.size != len(weight):
-        raise InputError(f"the domain must have {len(weight)} variables, as queries do", got=repr(box))
+        raise InputError(f"the domain must have {counted(len(weight), 'variable')}, as queries do", got=repr(box))
     told = (rows[1] @ v.T + v_bias) @ _array(head.out_proj.weight)[:, own].T  # (T, E)
     held = (rows[0] @ k.T + k_bias) / np.sqrt(size)  # (T, size)
     return Partition(held @ (weight @ q.T).T, held @ (bias @ q.T + q_bias), box, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 from ..arithmetic.formats import dtype_name
 from ..compiled import Compiled, load
 from ..domains.box import Box
-from ..errors import InputError, shown
+from ..errors import InputError, counted, shown
 from ..network import Affine, Attention, Network
 from ..network.layers import FactoredAttention
 from ..targets.readers import read_graph
@@ -91,8 +92,10 @@ def arithmetic_of(given: Given, dtype: object) -> str | None:
 
 def _of_layers(network: Network, domain: Box) -> Given:
     """A network of attention as a graph."""
-    if domain.size != np.prod(network.shape_in):
-        raise InputError(f"the domain of {network!r} must have {np.prod(network.shape_in)} variables", got=domain)
+    if domain.size != math.prod(network.shape_in):
+        raise InputError(
+            f"the domain of {network!r} must have {counted(math.prod(network.shape_in), 'variable')}", got=domain
+        )
     return Given(graph_of(network, domain), repr(network), network.dtype, (), network)
 
 

@@ -12,7 +12,7 @@ from ..arithmetic import Interval
 from ..arithmetic.directed import dot_up, sum_up
 from ..arithmetic.forms import Forms
 from ..domains.box import WIDEST, Box
-from ..errors import InputError
+from ..errors import InputError, counted
 from ..formula.maxima import Maxima, References, on_frame
 from .base import Floats, Status, Target
 from .piecewise import Family
@@ -57,7 +57,9 @@ class MaxAffine(Family):
     def on(self, domain: Box) -> MaxAffineTarget:
         """The target on a box of D variables."""
         if domain.size != self.A.shape[1]:
-            raise InputError(f"the domain must have {self.A.shape[1]} variables, one for each column of A", got=domain)
+            raise InputError(
+                f"the domain must have {counted(self.A.shape[1], 'variable')}, one for each column of A", got=domain
+            )
         return MaxAffineTarget(self, domain)
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from ..arguments import labels, real_array
 from ..arithmetic.norms import mean
 from ..domains.box import WIDEST, Box
-from ..errors import InputError
+from ..errors import InputError, counted
 from .base import Floats, Status, Target
 from .piecewise import Family
 
@@ -113,7 +113,7 @@ class SamplesTarget(Target):
     def __init__(self, samples: Samples, domain: Box, study: Study | None = None) -> None:
         if domain.tokens[0] != 1 or domain.size != samples.X.shape[1]:
             raise InputError(
-                f"the domain of samples must have {samples.X.shape[1]} variables",
+                f"the domain of samples must have {counted(samples.X.shape[1], 'variable')}",
                 got=repr(domain),
                 remedy="Leave it out.",
             )

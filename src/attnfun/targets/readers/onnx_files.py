@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arguments import on_one_line
 from ...domains.box import Box
-from ...errors import FileFormatError, InputError, MissingExtra
+from ...errors import FileFormatError, InputError, MissingExtra, counted
 from . import composites
 from .graph import Floats, Shape
 from .writer import Argument, Reading, Value, Writer, shapes_of_one, unsupported
@@ -123,8 +123,8 @@ def _input_shape(dims: Sequence[int | None], domain: Box, name: str) -> tuple[Sh
     size = prod(known[-len(dims) + 1 :]) if len(dims) > 1 else 1
     raise InputError(
         f"the domain must have as many variables as {name} has inputs, which has the shape ({shown})",
-        got=f"{domain.size} variables",
-        remedy=f"Give a domain= of {size} variables." if None not in dims[1:] else "",
+        got=counted(domain.size, "variable"),
+        remedy=f"Give a domain= of {counted(size, 'variable')}." if None not in dims[1:] else "",
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...arguments import on_one_line
 from ...domains.box import Box
-from ...errors import InputError
+from ...errors import InputError, counted
 from .graph import Floats
 from .kernels import gaussian_process, kernel_ridge, support_vectors
 from .writer import Reading, Value, Writer, unsupported
@@ -63,9 +63,9 @@ def _apply(table: dict[str, Callable[[Writer, Value, Any], Value]], step: Any, w
             features = getattr(step, "n_features_in_", write.shape(value)[1])
             if features != write.shape(value)[1]:
                 raise InputError(
-                    f"{write.name} must have {write.shape(value)[1]} inputs, as many as it is given here",
+                    f"{write.name} must have {counted(write.shape(value)[1], 'input')}, as many as it is given here",
                     got=features,
-                    remedy=f"Give a domain= of {features} variables.",
+                    remedy=f"Give a domain= of {counted(features, 'variable')}.",
                 )
             return table[name](write, value, step)
     raise unsupported(type(step).__name__, [*TRANSFORMERS, *ESTIMATORS])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ...arguments import on_one_line
 from ...domains.box import Box
-from ...errors import InputError
+from ...errors import InputError, counted
 from .graph import Builder, Floats, Graph, Shape
 
 
@@ -152,9 +152,9 @@ class Writer:
             whole = prod(self.build.input_shape)
             first = not any(node.operation == "linear" for node in self.build.nodes)
             raise InputError(
-                f"the layer {self.name or 'linear'} must have {width} inputs, as many as it is given here",
+                f"the layer {self.name or 'linear'} must have {counted(width, 'input')}, as many as it is given here",
                 got=weight.shape[0],
-                remedy=f"Give a domain= of {weight.shape[0]} variables, not of {whole}." if first else "",
+                remedy=f"Give a domain= of {counted(weight.shape[0], 'variable')}, not of {whole}." if first else "",
             )
         constant = np.zeros(weight.shape[1]) if bias is None else np.asarray(bias, float)
         return self.note("linear", value, weight=weight, bias=np.broadcast_to(constant, (weight.shape[1],)))
