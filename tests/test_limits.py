@@ -17,6 +17,8 @@ from attnfun.arithmetic.jets import variables
 from attnfun.domains.box import as_box
 from attnfun.errors import TimeLimitReached
 from attnfun.formula import program
+from attnfun.pieces.chains import chain_of, chained
+from attnfun.pieces.resolution import resolution
 from attnfun.proofs import Effort
 from attnfun.proofs.provers import boxes as prover
 from attnfun.proofs.provers import planes
@@ -227,6 +229,15 @@ def test_a_proof_that_follows_the_structure_ends_with_the_time_limit():
     assert net.certificate.proof.rule == "structure"
     with until(readings(0)), pytest.raises(TimeLimitReached):
         bound_by_structure(net.certificate.claim.imitated, net.network)
+
+
+def test_long_lines_are_planned_within_the_time_limit():
+    line = lambda x: np.sin(300 * x)[:, None]  # noqa: E731
+    pieces = resolution(line, -1.0, 1.0, 1e-6, 2**18)
+    with until(readings(3)), pytest.raises(TimeLimitReached):
+        chain_of(line, pieces, 1000, 1e-6)
+    with until(readings(3 * pieces.count)):
+        assert chained(line, pieces, 1e-300).links  # the best that there was time for
 
 
 def test_tightening_that_runs_out_of_time_keeps_the_bound():

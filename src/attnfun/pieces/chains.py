@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.formats import FORMATS, Format, round_to
+from ..errors import TimeLimitReached
 from ..resources.deadline import NEVER, Deadline
 from .lattices import GAMMA, GHOSTS, Lattice
 from .resolution import Resolution, levelled
@@ -133,7 +134,10 @@ def chained(
         stubborn = notable & (fit.worst > TUNING.stubborn * last) & pieces.divisible
         pieces, share = pieces.halved(stubborn), np.repeat(share * np.where(stubborn, 1.0, growth), 1 + stubborn)
         last = np.repeat(fit.worst, 1 + stubborn)
-        fit = _Fit(line, pieces, Lattice.of(pieces, share), heads, aim, dtype)
+        try:
+            fit = _Fit(line, pieces, Lattice.of(pieces, share), heads, aim, dtype)
+        except TimeLimitReached:
+            break
         best = min(best, fit, key=lambda each: each.chain.error)
     return best.chain
 

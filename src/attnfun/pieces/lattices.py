@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..resources.deadline import in_force
 from .potentials import sums_from
 from .resolution import Resolution
 from .tokens import Tokens
@@ -120,8 +121,9 @@ class _Density:
         first = np.searchsorted(points, self.centres - FAR * self.widths)
         last = np.searchsorted(points, self.centres + FAR * self.widths)
         heights = (self.share * (unit / self.widths)) ** POWER
-        total = np.zeros(len(points))
+        total, deadline = np.zeros(len(points)), in_force()
         for start, end, centre, width, height in zip(first, last, self.centres, self.widths, heights, strict=True):
+            deadline.check("planning")
             away = (points[start:end] - centre) / (WIDTH * width)
             total[start:end] += height / (1 + away * away) ** (POWER // 2)
         return np.maximum(total, np.finfo(np.float64).tiny) ** (1 / POWER) / unit
