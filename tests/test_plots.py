@@ -175,7 +175,7 @@ def test_a_saved_black_box_is_drawn_without_its_code(nets, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"panels": ["valuse"]}, "panels must be some of target, values, error"),
+        ({"panels": ["valuse"]}, "panels must be one of target, values, error, .*Did you mean 'values'"),
         ({"panels": "error"}, "in a list"),
         ({"panels": []}, "panels must be"),
         ({"path": "error"}, r'Write panels=\["error"\]'),

@@ -101,6 +101,9 @@ def test_errors_of_the_command_line_speak_of_its_options(net, tmp_path):
     net.save(tmp_path / "f.safetensors")
     words = " ".join(command("eval", str(tmp_path / "f.safetensors"), "7").stderr.split())
     assert "pass --outside clip or --outside allow" in words
+    assert as_options("without eps, give a size") == "without --eps, give a size"
+    words = " ".join(command("export", str(tmp_path / "f.safetensors"), "--to", "onx", "-o", "h").stderr.split())
+    assert "--to must be one of onnx" in words
     assert as_options("got 'x=3', y must be 1") == "got 'x=3', y must be 1"  # no option
     for name, words in (
         ("f.pt", "attnfun export f.safetensors --to torch"),

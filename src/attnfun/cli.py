@@ -570,7 +570,7 @@ def _read_point(line: str, size: int) -> list[float]:
 
 KEYWORDS = (
     *("eps", "budget", "time_limit", "memory_limit", "norm", "dtype", "construction", "checkpoint", "relative"),
-    *("outside", "engine", "panels", "output", "style", "seed"),
+    *("outside", "engine", "panels", "output", "style", "seed", "to"),
 )
 """Arguments of the library that are options here."""
 NAMES = {"panels": "panel", "output": "component"}
@@ -586,6 +586,7 @@ CALLS = {
     "json.dumps(net.certificate.as_dict())": "--json",
 }
 """Commands and options that do what remedies say in Python."""
+ALONE = re.compile(r"\b(without|or) eps\b")
 OPTIONS = re.compile(r"options=\{\"(\w+)\": ([^}]*)\}")
 
 
@@ -602,6 +603,7 @@ def as_options(words: str) -> str:
 
     for call, command in CALLS.items():
         words = words.replace(call, command)
+    words = ALONE.sub(r"\1 --eps", words)
     words = SUBJECT.sub(lambda found: f"--{NAMES.get(found[1], found[1]).replace('_', '-')} ", words)
     return KEYWORD.sub(option, OPTIONS.sub(r"-O \1=\2", words))
 

@@ -55,9 +55,10 @@ def plot(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    listed = isinstance(panels, list | tuple) and all(isinstance(name, str) and name in PANELS for name in panels)
-    if panels is not None and not (listed and panels):
+    if panels is not None and not (isinstance(panels, list | tuple) and panels):
         raise InputError(f"panels must be some of {', '.join(PANELS)}, in a list", got=shown(panels))
+    for name in panels or ():
+        one_of("panels", name, PANELS)
     if isinstance(path, str) and path in PANELS:
         raise InputError("the first argument is the path of a file", got=path, remedy=f'Write panels=["{path}"].')
     one_of("style", style, STYLES)
