@@ -111,6 +111,10 @@ def compare(path: Path, source: Path) -> None:
             writer.writerow({**row, "bound": bound, "boxes": boxes})
 
 
+def _named(row: dict[str, Any]) -> str:
+    return f"{row['function']} by {row['construction']} in {row['dtype']} ({row['ratio'] - 1:.1e} of the bound)"
+
+
 def equal() -> list[str]:
     """What tightness-equal.csv says."""
     with EQUAL.open() as file:
@@ -123,8 +127,8 @@ def equal() -> list[str]:
         "## Before and after, at equal boxes",
         "",
         f"The same {len(found)} networks (one variable, at most {TOKENS} tokens), made by an earlier commit, in both "
-        f"columns; no tolerance; proofs stop after the round in which they reach {BOXES} boxes. {len(looser)} bounds "
-        f"are larger now, {len(tighter)} smaller; the others are the same to four digits.",
+        f"columns; no tolerance; proofs stop after the round in which they reach {BOXES} boxes. Smaller now: "
+        f"{len(tighter)}. Larger by more than {CLOSE:g}: {', '.join(map(_named, looser)) or 'none'}.",
         "",
         "| function | construction | format | bound before | bound | ratio | boxes before | boxes | error found |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -387,7 +387,7 @@ def test_factored_attention_too_large_to_be_written_out_is_saved_and_run_but_not
         lambda: plain.run(again, np.zeros((1, 1, 3))),
     )
     for attempt in attempts:
-        with pytest.raises(af.errors.InputError, match="can be written out for up to"):
+        with pytest.raises(af.errors.InputError, match="to become ordinary attention"):
             attempt()
 
 

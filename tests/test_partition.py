@@ -94,7 +94,7 @@ def test_pictures(domain, tmp_path):
         ({}, "centres, or slopes and offsets"),
         ({"centres": [[0, 0]], "slopes": [[0, 0]], "offsets": [0]}, "centres, or slopes"),
         ({"slopes": [[0, 0]]}, "slopes and offsets"),
-        ({"slopes": [[0, 0]], "offsets": [0], "weights": [1]}, "weights go with centres"),
+        ({"slopes": [[0, 0]], "offsets": [0], "weights": [1]}, "weights= needs centres"),
         ({"centres": [0.0, 1.0]}, r"shape \(N, 2\)"),
         ({"centres": [[0.0, np.nan]]}, "finite"),
         ({"centres": [[0.0, 1.0]], "weights": [1, 2]}, "1 finite numbers"),
@@ -173,7 +173,7 @@ def test_a_head_of_a_partition_is_saved_with_its_certificate(tmp_path):
         (([1.0], 0.1), "for each of 6 cells"),
         ((np.ones((6, 1, 1)), 0.1), "for each of 6 cells"),
         ((np.ones(6), 0.0), "eps must be"),
-        ((np.ones(6), 0.1), "needs gap="),
+        ((np.ones(6), 0.1), "gap= must be given"),
         ((np.full(6, np.nan), 0.1), "finite"),
     ],
 )
@@ -223,8 +223,8 @@ def test_what_is_no_head_is_refused():
         (head, {"keys": np.ones((3, 4))}, "4 variables"),
         (head, {"keys": np.ones((3, 5))}, r"shape \(N, 4\)"),
         (head, {"keys": np.ones((3, 4)), "number": 2}, "number must be"),
-        (head, {}, "needs its keys"),
-        (torch.nn.Linear(2, 2), {}, "read off"),
+        (head, {}, "needs keys="),
+        (torch.nn.Linear(2, 2), {}, "Partition.of needs"),
         (deep, {"domain": {"x": (-1, 1)}}, "one attention layer"),
     ):
         with pytest.raises(af.errors.InputError, match=message):

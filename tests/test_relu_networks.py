@@ -384,7 +384,7 @@ class Doubled(MLPRegressor):
 
 def test_estimators_are_compared_with_what_they_predict():
     model = Doubled(hidden_layer_sizes=(3,), max_iter=300, tol=1.0, random_state=0).fit(X, X[:, 0])
-    with pytest.raises(af.errors.InputError, match="what was read from Doubled must be what it computes"):
+    with pytest.raises(af.errors.InputError, match="the network read from Doubled must have the outputs of Doubled"):
         af.compile(model, BOX, 1e-3)
     for labels in (X[:, 0] > 0, X[:, :2] > 0):  # one logit, and one for each of two labels
         classifier = MLPClassifier(hidden_layer_sizes=(3,), max_iter=300, tol=1.0, random_state=2).fit(X, labels)

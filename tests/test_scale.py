@@ -213,7 +213,7 @@ def test_values_on_disk_survive_a_crash_and_are_not_asked_for_twice(tmp_path):
     third = Counting()
     assert af.compile(third, **keywords).certificate.as_dict() == plain.certificate.as_dict()
     assert third.points == 3 + AGAIN
-    with pytest.raises(af.errors.InputError, match="this very function counting"):
+    with pytest.raises(af.errors.InputError, match="the function counting as it is now"):
         af.compile(Counting(shift=1.0), **keywords)
 
 
@@ -239,7 +239,7 @@ def test_several_recorded_values_are_sampled_again(tmp_path):
         return np.array([abs(x) + 0.1 * max(x, 0.0) for x in p.ravel()])
 
     sampled(lambda p: np.array([abs(x) for x in p.ravel()]), (tmp_path, "f"))
-    with pytest.raises(af.errors.InputError, match="this very function changed"):
+    with pytest.raises(af.errors.InputError, match="the function changed as it is now"):
         sampled(changed, (tmp_path, "f"))
 
 

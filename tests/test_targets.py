@@ -308,7 +308,7 @@ class Stepping:
     ],
 )
 def test_functions_that_are_not_the_same_in_every_call_are_refused(function):
-    with pytest.raises(af.errors.InputError, match="same value at a point whenever it is called"):
+    with pytest.raises(af.errors.InputError, match="same value at a point in every call"):
         af.compile(function, (1, 2), 0.01)
 
 

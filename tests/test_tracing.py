@@ -261,7 +261,7 @@ class Counting:
 def test_a_function_with_a_state_or_with_random_numbers_is_never_proved():
     rng = np.random.default_rng(0)
     for function in (Counting(), lambda x: np.sin(x) + 1e-9 * rng.normal()):
-        with pytest.raises(af.errors.InputError, match="same value at a point whenever it is called"):
+        with pytest.raises(af.errors.InputError, match="same value at a point in every call"):
             as_target(function, as_box((0, 1)))
     hidden = as_target(lambda x: np.sin(x) if x.dtype == np.float64 else np.cos(x), as_box((0, 1)))
     assert hidden.status is af.types.Status.ESTIMATED
@@ -371,7 +371,7 @@ def test_a_state_of_an_outer_function_is_not_copied_away():
         calls[0] += 1
         return np.sin(x) * (1 + 1e-3 * calls[0])
 
-    with pytest.raises(af.errors.InputError, match="same value at a point whenever it is called"):
+    with pytest.raises(af.errors.InputError, match="same value at a point in every call"):
         as_target(remembering, as_box((0, 1)))
 
 

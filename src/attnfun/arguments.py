@@ -219,6 +219,6 @@ def real_array(name: str, value: object, *, most: float | None = None) -> npt.ND
         raise InputError(
             words,
             got=f"{array[place]} at {place}" if place else f"{array}",
-            remedy="Drop or fill in what is missing; rescale what is larger.",
+            remedy="Remove or fill in missing numbers; rescale larger ones.",
         )
     return array

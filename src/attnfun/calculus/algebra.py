@@ -91,7 +91,7 @@ class Algebra:
     def __lt__(self: Any, other: Any) -> bool:
         """Python's max(), min() and sorted() call this and can give no network back."""
         raise InputError(
-            "networks have no order, which max(), min() and sorted() need",
+            "networks cannot be ordered by max(), min() or sorted()",
             got=" and ".join(getattr(each, "name", None) or shown(each) for each in (self, other)),
             remedy="Write np.maximum(f, g) or np.minimum(f, g).",
         )

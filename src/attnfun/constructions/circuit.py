@@ -356,7 +356,7 @@ class _Emission:
         return [before, self.heads_of(units, output), self.affine(pick, np.zeros(len(forms)))]
 
     def read(self, units: list[int], beside: list[tuple[Linear, float]], empty: int) -> Affine:
-        """The map that makes arguments, forms beside them, empty features, and a one where rectifiers ask for it."""
+        """The map that makes arguments, forms beside them, empty features, and a one where rectifiers need it."""
         arguments = [(self.circuit.units[k].argument, self.origin(k)) for k in units]
         read, shift = self.columns([*arguments, *beside])
         width = read.shape[1] + empty + self.bends(units)

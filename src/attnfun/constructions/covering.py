@@ -49,7 +49,7 @@ def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data:
     """The net whose bound is `aim`, or the finest one with at most the number of tokens requested."""
     domain = target.domain
     if domain.cloud is not None and not isinf(request.norm):
-        raise InputError('on points norm must be "inf": they have no volume', got=request.norm)
+        raise InputError('norm must be "inf" for a domain of points, which has no volume', got=request.norm)
     peak, between = sizes_of(target, layout.rows)
     slope = sampled_slope(target)
     widest = float(np.sqrt(((domain.hi - domain.lo) ** 2).sum()))

@@ -295,7 +295,9 @@ def read_box(text: str) -> Box:
             )
         if name in ranges:
             raise InputError(
-                f"a domain must name each variable once, but {name} stands twice", got=repr(text), remedy="Drop one."
+                f"a domain must name each variable once, but {name} is named twice",
+                got=repr(text),
+                remedy="Remove one.",
             )
         ranges[name] = _end("lower", name, low), _end("upper", name, high)
     if not ranges:

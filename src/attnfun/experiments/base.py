@@ -142,7 +142,7 @@ class Experiment(ABC):
 
     @abstractmethod
     def run(self, quick: bool = False, step: Step = quietly) -> Result:
-        """Do it: in full, as in the tables of the documentation, or with fewer and smaller networks."""
+        """Run it in full, as for the tables of the documentation, or with fewer and smaller networks."""
 
     def command(self, quick: bool) -> str:
         """What a user types to run it."""

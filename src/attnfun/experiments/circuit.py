@@ -37,8 +37,9 @@ class CircuitRate(Experiment):
             deep.append(_compiled(ENERGY, RANGES, 10.0**-digit))
         text = (
             "A formula becomes layers of attention, one head for each function of one variable in it (ours). Heads "
-            "grow with the formula, tokens with the formula times the logarithm of 1/eps; a grid would take a power "
-            "of the number of variables. Tolerances are relative to the largest value; every bound is proved."
+            "grow with the formula, tokens with the formula times the logarithm of 1/eps; the size of a grid grows "
+            "exponentially with the number of variables. Tolerances are relative to the largest value; every bound is "
+            "proved."
         )
         tables = (
             _table("variables", f"sin(x_1² + ... + x_D²), eps = {EPS:g}", "D", variables, wide),

@@ -64,7 +64,7 @@ class InContext(Experiment):
         notes = (
             f"Coefficients: largest difference over largest coefficient. Score: R² or accuracy on the held-out half. "
             f'"Its" is scikit-learn, which is {least:.0f} to {most:,.0f} times faster here ({middle:.0f} times in the '
-            f"middle): the point is what attention can do, not speed. Zeros: coefficients of the lasso that are "
+            f"middle): the table shows what attention computes, not speed. Zeros: coefficients of the lasso that are "
             f"exactly zero, here and there. Seconds are by the clock, whatever else the machine does."
         )
         text = (

@@ -37,9 +37,9 @@ class MaxAffineRate(Convergence):
     constructions = NAMES
     text = (
         "A head whose scores are R times its values is a maximum of N planes to within W((N-1)/e)/R, W Lambert's "
-        "function (ours). The bound is sharp: it is attained where one plane leads all others by the same gap, in the "
-        "first study on a hyperplane, in the third on a plane of two dimensions less, which points drawn at random "
-        "miss as R grows. Smooth functions are maxima of tangent planes, or differences of two, with an error like "
+        "function (ours). The bound is sharp. It is attained where one plane leads all others by the same gap: in the "
+        "first study on a hyperplane, in the third on a plane of two dimensions less, which random points miss as R "
+        "grows. Smooth functions are maxima of tangent planes, or differences of two, with an error like "
         "N^(-2/D)."
     )
     studies: ClassVar[tuple[RateStudy, ...]] = (

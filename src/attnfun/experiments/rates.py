@@ -122,7 +122,7 @@ def measured(net: af.types.Compiled, count: int, norm: float = inf) -> float:
 
 
 def lattice(domain: af.Box, count: int) -> npt.NDArray[np.float64]:
-    """About `count` midpoints of equal cells, an odd number per axis so that they do not keep step with a grid."""
+    """About `count` midpoints of equal cells, an odd number per axis so that they do not coincide with a grid."""
     each = int(count ** (1 / domain.size)) | 1
     mesh = np.meshgrid(*[(np.arange(each) + 0.5) / each] * domain.size, indexing="ij")
     unit = np.stack([axis.ravel() for axis in mesh], axis=1)  # (P, D)

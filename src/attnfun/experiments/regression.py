@@ -38,8 +38,8 @@ class Regression(Experiment):
         text = (
             f"One head with learnt tokens and an affine part, sized by cross-validation, for Friedman's first function "
             f"of {VARIABLES} variables with noise of size {NOISE:g}. The estimate comes from rows that were held out "
-            f"and is never a proof; {FRESH} fresh rows say what it is worth. No error on noisy rows can stay below the "
-            f"noise; the error against the function itself falls."
+            f"and is never a proof; {FRESH} fresh rows test it. On noisy rows the error is at least the noise; the "
+            "error against the function itself falls."
         )
         counts, _, held, noisy_errors, exact = zip(*rows, strict=True)
         curves = (

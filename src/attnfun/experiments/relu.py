@@ -35,9 +35,10 @@ class Relu(Experiment):
         result = rates.run(study, quick, step)
         text = (
             "A rectifier is two keys with scores 0 and R z, and values 0 and z: a head is within 0.27847/R of it "
-            "(arXiv 2504.15956, made exact). One head a unit, one attention layer a hidden layer, whatever the "
-            "tolerance is. Networks of 32 units that scikit-learn trained, on the box that holds all data. Random "
-            "points miss the neighbourhoods of kinks, of width 1/R, so measured errors fall faster than the largest."
+            "(arXiv 2504.15956, made exact). One head for each unit, one attention layer for each hidden layer, "
+            "whatever the tolerance is. Networks of 32 units that scikit-learn trained, on the box that holds all "
+            "data. Random points miss the neighbourhoods of kinks, of width 1/R, so measured errors fall faster than "
+            "the largest."
         )
         picture = Picture("rates", "A converted network: error against sharpness R", (rates.panel(study, result),))
         tables = (Table("converted", "scikit-learn's networks", COLUMNS, rows), rates.table(study, result))

@@ -145,7 +145,8 @@ class TruncatedLinearRate(Experiment):
             f"{recipe(SAMPLES, FRESH, setup.epochs)}; mean and standard deviation over {setup.seeds} seeds, which draw "
             "w, t, x and the first weights. It has the target in one coordinate and zeros in the others, and the "
             f'authors measure all of them ("MSE of all"); a constructed network is exact in the other {FEATURES - 1}. '
-            "Constructed networks serve the maps of the first seed; their data tokens are keys too, and are not heard. "
+            "Constructed networks serve the maps of the first seed; their data tokens are keys too, with weights "
+            "close to zero. "
             f"Proofs have at most {setup.seconds:g} seconds each. {'' if quick else SMALLER}"
         )
         table = Table("sizes", "All sizes", COLUMNS, tuple(row.cells for row in done))
@@ -172,7 +173,7 @@ def _constructed(
 def _measured(
     setup: TruncatedLinearSetup, size: TruncatedLinearSize, known: dict[tuple[int, int, float], Trained], step: Step
 ) -> Measured:
-    """Construct it, and train the authors' network of that size if nobody has done so before."""
+    """Construct it, and train the authors' network of that size unless that has been done."""
     from .training import FEATURES
 
     step(f"{size.construction}, {size.option} = {size.size}, b - a = {size.ends:g}")
@@ -238,7 +239,7 @@ def _picture(results: list[Measured]) -> Picture:
 
 
 def _maps(setup: TruncatedLinearSetup, step: Step) -> Picture:
-    """Where tokens look: the authors' layer with points held in its keys and values, trained, and the constructed."""
+    """Attention weights: the authors' layer with points held in its keys and values, trained, and the constructed."""
     panels = tuple(panel for ends in setup.shown for panel in _map(setup, ends, step))
     return Picture("attention", "Attention weights for several b - a, trained and constructed", panels, across=3)
 

@@ -127,9 +127,9 @@ class TwoLayer(Experiment):
         )
         text = (
             "Maps of sequences by two layers of attention and no feed-forward part (arXiv 2504.15956). The paper's "
-            f"task, a map of sequences with {setup.hidden} hidden rectifiers, takes a head a unit and is as exact as "
-            "is asked; other continuous maps go through a hidden layer of rectifiers. Trained: the authors' network, a "
-            "shared projection with a diagonal for each token, p tokens in all, two layers with linear maps; Adam, "
+            f"task, a map of sequences with {setup.hidden} hidden rectifiers, takes one head for each unit, whatever "
+            "the tolerance. Other continuous maps become a hidden layer of rectifiers. Trained: the authors' network, "
+            "a shared projection with a diagonal for each token, p tokens in all, two layers with linear maps; Adam, "
             f"{setup.epochs} epochs, batches of 32, lr 0.001, {int(TRAIN * setup.samples):,} of {setup.samples:,} "
             f"samples, errors on the others; mean and standard deviation over {setup.seeds} seeds. All coordinates "
             "belong to the target here. The rates are those of a variant, `two-layer-lookup`, whose second layer looks "

@@ -83,9 +83,9 @@ def refuse_disagreement(
         changed = most - least > regions[0].hi - regions[0].lo
     for row, column in np.argwhere(changed)[:1]:
         raise InputError(
-            f"{name} must return the same value at a point whenever it is called, whatever points come with it",
+            f"{name} must return the same value at a point in every call, whatever the other points are",
             got=f"{least[row, column]:.17g} and {most[row, column]:.17g} at {rows[row].tolist()}",
-            remedy="Take random numbers, counters and sums over the batch out of it.",
+            remedy="Remove random numbers, counters and sums over the batch.",
         )
     for region in regions:
         for row, column in np.argwhere(outside(whole, region))[:1]:

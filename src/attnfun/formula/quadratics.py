@@ -129,7 +129,7 @@ class _Rewriting:
         return result if is_number(slope, 0.0) else result.plus(argument, slope)
 
     def square(self, argument: Linear, unit: Unit) -> tuple[Linear, float, float]:
-        """t² with t = (z - m)/r for an argument z, m and r; the first unit that asks says what the range is."""
+        """t² with t = (z - m)/r for an argument z, m and r; the first unit that needs it says what the range is."""
         key = argument.key
         if key not in self.squares:
             middle = unit.low / 2 + unit.high / 2

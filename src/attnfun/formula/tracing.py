@@ -311,9 +311,9 @@ def traced(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> P
     first, second = (_traced(function, shape, name) for _ in range(2))
     if first != second:
         raise InputError(
-            f"{name} must return the same value at a point whenever it is called, whatever points come with it",
+            f"{name} must return the same value at a point in every call, whatever the other points are",
             got="other operations in a second call",
-            remedy="Take random numbers, counters and sums over the batch out of it.",
+            remedy="Remove random numbers, counters and sums over the batch.",
         )
     return first
 

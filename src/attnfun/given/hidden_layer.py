@@ -153,7 +153,9 @@ def rectifiers(
     box, deadline = as_box(getattr(f, "domain", None) if domain is None else domain), Deadline.of(time_limit)
     target = read_network(f, box) or as_target(f, box, lipschitz)
     if not target.domain.fills_box:
-        raise InputError("rectifiers are solved on a box", got=target.domain, remedy="Give the box around it.")
+        raise InputError(
+            "the domain of af.rectifiers must be a box", got=target.domain, remedy="Give the box around it."
+        )
     with until(deadline):
         refuse_defects(target, 2 * eps)
         made = _solved(target, eps, most, name, deadline, seed)

@@ -137,7 +137,7 @@ def partition(
     if (centres is None) == (slopes is None) or (slopes is None) != (offsets is None):
         raise InputError("a partition needs centres, or slopes and offsets", remedy="Give one of the two.")
     if slopes is not None and weights is not None:
-        raise InputError("weights go with centres", remedy="Add half of them to the offsets instead.")
+        raise InputError("weights= needs centres", remedy="Add half of the weights to the offsets instead.")
     rows = _table("centres" if slopes is None else "slopes", centres if slopes is None else slopes, box.size)
     if slopes is not None:
         heights = _column("offsets", offsets, len(rows))
@@ -159,8 +159,8 @@ def head_of(
     eps, p = real_number("eps", eps, above=0.0), _norm(norm)
     if isinf(p) == (gap is None):
         raise InputError(
-            "the sup norm needs gap=, by which the leading score must be ahead: at a wall no head has both values; L_p "
-            "has none",
+            "gap= must be given in the sup norm, and only there: where two scores are equal, no continuous head has "
+            "the values of both cells",
             got=f"norm={norm!r}, gap={gap!r}",
             remedy="Pass gap=0.05, say, or norm=1.",
         )
@@ -256,7 +256,7 @@ def partition_of(
         return _of_compiled(head, domain, number)
     if hasattr(head, "out_proj") and hasattr(head, "num_heads"):
         return _of_module(head, domain, keys, values, number, before)
-    raise InputError("a partition is read off a compiled network or an nn.MultiheadAttention", got=type(head).__name__)
+    raise InputError("Partition.of needs a compiled network or an nn.MultiheadAttention", got=type(head).__name__)
 
 
 def _of_compiled(net: Compiled, domain: object, number: int) -> Partition:
@@ -266,7 +266,7 @@ def _of_compiled(net: Compiled, domain: object, number: int) -> Partition:
     layer = network.layers[place[0]] if place else None
     if len(place) != 1 or not isinstance(layer, Attention) or box.size != net.domain.size:
         raise InputError(
-            "a partition is read off a network with one attention layer, on a domain of its size",
+            "Partition.of needs a network with one attention layer, and a domain with a variable for each input",
             got=f"{network!r}, {box!r}",
         )
     number = whole_number("number", number, 0, layer.heads - 1)
@@ -302,9 +302,9 @@ def _of_module(
     heads, embed = int(head.num_heads), int(head.embed_dim)
     number, size = whole_number("number", number, 0, heads - 1), embed // heads
     if keys is None or domain is None:
-        raise InputError("the partition of a module's head needs its keys and a domain", got="none")
+        raise InputError("Partition.of needs keys= and domain= for a module", got="none")
     if head.bias_k is not None or head.add_zero_attn:
-        raise InputError("keys must be those given", got="add_bias_kv or add_zero_attn")
+        raise InputError("a module must have no keys beside the given ones", got="add_bias_kv or add_zero_attn")
     if head.in_proj_weight is None:
         weights = [_array(head.q_proj_weight), _array(head.k_proj_weight), _array(head.v_proj_weight)]
     else:

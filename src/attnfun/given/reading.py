@@ -83,7 +83,7 @@ def arithmetic_of(given: Given, dtype: object) -> str | None:
         return dtype_name(dtype, (*ARITHMETICS,))
     if given.dtype not in ARITHMETICS:
         raise InputError(
-            f"networks are proved about in {' or '.join(ARITHMETICS)}, or in real arithmetic",
+            f"a given network must have the dtype {' or '.join(ARITHMETICS)}, or be taken in real arithmetic",
             got=given.dtype,
             remedy='Pass dtype="exact", or convert the network.',
         )

@@ -119,13 +119,13 @@ class _Circuit(Follower):
 
     def attention(self, layer: Attention, heads: list[Head], map_: Map, tokens: Tokens, read: list[bool]) -> Tokens:
         """A layer of banks that read one feature each; other layers are read as fans."""
-        asked = [np.flatnonzero((query != 0).any(axis=1)).tolist() for query in layer.query]
-        if layer.attends_data or layer.value.shape[2] != 1 or any(len(each) != 1 for each in asked):
+        features = [np.flatnonzero((query != 0).any(axis=1)).tolist() for query in layer.query]
+        if layer.attends_data or layer.value.shape[2] != 1 or any(len(each) != 1 for each in features):
             return super().attention(layer, heads, map_, tokens, read)
         if len(tokens) != 1:
             raise NotCovered("a circuit of several tokens")
         (token,) = tokens
-        averages = [self._head(layer, number, feature, token[feature]) for number, (feature,) in enumerate(asked)]
+        averages = [self._head(layer, number, feature, token[feature]) for number, (feature,) in enumerate(features)]
         return [self.with_residual(layer, self.mapped(map_, averages), token)]
 
     def _head(self, layer: Attention, number: int, feature: int, form: Form) -> Form:

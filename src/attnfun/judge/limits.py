@@ -24,7 +24,7 @@ def _never() -> bool:
 
 @dataclass
 class Limits:
-    """So many boxes, and work until `over` says that time is over; it is asked before each box and each head.
+    """So many boxes, and work until `over` says that time is over; it is called before each box and each head.
 
     A box in D variables counts D times: its Taylor models have more terms.
 

@@ -322,7 +322,7 @@ class Seen:
             tokens.append(Token(score.polynomial, score.rest, [], values))
         floor = largest([token.low for token in tokens]) - FAR
         kept = [k for k, token in enumerate(tokens) if not token.high < floor or k >= len(sources)]
-        asked = Query(
+        of_query = Query(
             [q.most for q in query],
             [q.error for q in query],
             [q.error.is_zero() and q.model.reach.is_zero() and power_of_two(q.model.polynomial[0]) for q in query],
@@ -338,7 +338,7 @@ class Seen:
                 keys, errors = [each.most for each in key], [each.error for each in key]
                 apart = [each.model.shifted(-c).range.most for each, c in zip(key, reference, strict=True)]
             range_ = Range(tokens[k].low, tokens[k].high) + common
-            return rounding.score(asked, apart, keys, errors, range_.most, layer, format_)
+            return rounding.score(of_query, apart, keys, errors, range_.most, layer, format_)
 
         for k in kept:
             tokens[k].error = score_error(k)
@@ -349,8 +349,8 @@ class Seen:
         if left:
             keys, errors = head.largest_key, head.largest_key_error
             apart = [up(a + abs(c)) for a, c in zip(keys, reference, strict=True)]
-            products = total([a * b for a, b in zip(asked.whole, keys, strict=True)])
-            most = larger(rounding.score(asked, apart, keys, errors, up(products), layer, format_), among)
+            products = total([a * b for a, b in zip(of_query.whole, keys, strict=True)])
+            most = larger(rounding.score(of_query, apart, keys, errors, up(products), layer, format_), among)
             if most <= 1:
                 new = rounding.computed_share(len(left), arb(FAR), most, most, count, format_)
             else:

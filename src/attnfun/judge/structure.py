@@ -184,8 +184,8 @@ class Follower:
             score = score + self.unknowns.product(q, k)
         none = [ZERO] * len(query)
         exact = [q.constant and power_of_two(q.start) for q in query]
-        asked, sizes = rounding.Query([q.most for q in query], none, exact), [k.most for k in key]
-        return _Key(score, values, rounding.score(asked, none, sizes, none, score.most, layer, self.format))
+        of_query, sizes = rounding.Query([q.most for q in query], none, exact), [k.most for k in key]
+        return _Key(score, values, rounding.score(of_query, none, sizes, none, score.most, layer, self.format))
 
     def _merged(self, keys: list[_Key]) -> list[_Key]:
         """Tokens with equal scores and values, but for errors, as one: n of them have the score `s + log n`."""

@@ -301,9 +301,9 @@ class FactoredAttention(_Heads):
         """
         if self.tokens > MOST_DENSE:
             raise InputError(
-                f"factored attention can be written out for up to {MOST_DENSE:,} memory tokens",
+                f"factored attention must have at most {MOST_DENSE:,} memory tokens to become ordinary attention",
                 got=f"{self.tokens:,}",
-                remedy="It is saved and evaluated as it is; exports need fewer tokens.",
+                remedy="Save it and evaluate it as it is; exports need fewer tokens.",
             )
         rank, values = len(self.sizes), self.values.shape[1]
         grids = [np.meshgrid(*self.axes(part), indexing="ij") for part in (self.slopes, self.offsets)]

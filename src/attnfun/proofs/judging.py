@@ -6,7 +6,7 @@ about as much as proving; how large a proof is is counted, never timed. What it 
 A *disagreement* is a contradiction: the judge knows a point, or in an L_p norm boxes, where the error is larger than
 stated. Then one of the two programs is wrong, and there is no certificate. A bound of the judge that is larger than
 the stated one contradicts nothing, because both are bounds from above; the certificate then says which bound the
-judge comes to, and asks for a report if that is far above.
+judge finds, and says that it should be reported if that is far above.
 """
 
 from __future__ import annotations

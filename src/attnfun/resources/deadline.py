@@ -63,7 +63,7 @@ class Pauses:
 
 
 PAUSES = Pauses()
-"""Those of this process: numba compiles under one lock, whichever thread asks it to."""
+"""Those of this process: numba compiles under one lock, whichever thread starts it."""
 
 
 def working_time() -> float:

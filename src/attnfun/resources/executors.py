@@ -139,7 +139,7 @@ def _explained(failure: BaseException) -> Exception:
             remedy="Define it at the top of a module, or use a ThreadPoolExecutor.",
         )
     return WorkersLost(
-        f"the executor's workers must stay alive and be able to import the function, in {TRIES} tries at least",
+        f"the executor's workers must keep running and be able to import the function, in {TRIES} tries at least",
         got=got,
         remedy="Run again with a new executor: checkpoint= and cache= go on where this run stopped.",
     )

@@ -176,11 +176,11 @@ class Sharded:
             query_groups: tuple[QueryGroup, ...] = ()
             if isinstance(layer, Attention) and number in self.frame.split:
                 features = np.arange(layer.query.shape[2])
-                banks: list[Any] = [partial(self._ask, number, head) for head in range(layer.heads)]
+                banks: list[Any] = [partial(self._averages, number, head) for head in range(layer.heads)]
                 query_groups = tuple(QueryGroup(head, querying, features, bank) for head, bank in enumerate(banks))
             yield PreparedLayer(layer, weights, query_groups)
 
-    def _ask(self, layer: int, head: int, queries: Floats) -> BankAverages:
+    def _averages(self, layer: int, head: int, queries: Floats) -> BankAverages:
         """One head of one layer, for queries (B, k)."""
         work = partial(_shard_moments, self.folder, self.frame.key, layer, head, queries)
         return merged(list(in_order(work, range(self.frame.shards), self.executor)))

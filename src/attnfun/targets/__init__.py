@@ -69,7 +69,7 @@ def as_target(
     if isinstance(target, str):
         return Expression(target, domain, tail)
     if tail is not None:
-        raise InputError("tail= goes with formulas in text", got=shown(target))
+        raise InputError("tail= needs a formula in text as the target", got=shown(target))
     if not callable(target):
         raise InputError("a target must be a formula in text or a function on NumPy arrays", got=repr(target))
     function = PythonFunction(target, domain)

@@ -452,7 +452,7 @@ class Lipschitz(Target):
         """Call the function where it was not called yet; enclosures stay as they are, see `observed`."""
         if self.record is None:
             raise InputError(
-                f"values of {self.name} need its code, which no file has",
+                f"the code of {self.name} must be available to compute values; files do not hold it",
                 got="recorded values alone",
                 remedy="Pass the function with the file, or compile it anew.",
             )

@@ -153,9 +153,9 @@ def _file(cache: Cache, name: str, made_of: object, variables: int, outputs: int
         known = sha256(given.encode()).hexdigest() if given is not None else identity_of(made_of)
     except NoIdentity as reason:
         raise InputError(
-            f"cache= must know {name} from other functions: by its code and all that it uses, or by a name of yours",
+            f"cache= must be able to identify {name}, by its code and all that it uses or by a name that you give",
             got=f"{name} uses {reason}, which cannot be compared between runs",
-            remedy='Write cache=(folder, "a name"), and another name whenever the function changes.',
+            remedy='Write cache=(folder, "a name"), and use another name when the function changes.',
         ) from None
     plain = re.sub(r"\W+", "-", given or name).strip("-")[:80] or "function"
     return made_folder("cache", folder) / f"{plain}-{variables}-{outputs}-{known[:24]}.values"
@@ -179,7 +179,7 @@ class _Cache:
             again, value = patiently(function, point[None])[0], self.known[point.tobytes()]
             if not np.array_equal(again, value, equal_nan=True):
                 raise InputError(
-                    f"{self.records.path} must hold values of this very function {name}",
+                    f"{self.records.path} must hold values of the function {name} as it is now",
                     got=f"{value.tolist()} at {point.tolist()}, where the function says {again.tolist()}",
                     remedy="Use another folder or name for cache=, or delete the file.",
                 )

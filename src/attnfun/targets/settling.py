@@ -97,8 +97,8 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
     enough = next((size for size in sizes if tried(size)[1] <= 1.0), None)
     if enough is None:
         raise InputError(
-            "a function must settle where its domain is not bounded, as intervals tell",
-            got=f"{text!r} for {name} from {low:g} to {high:g}, which strays beyond {sizes[-1]:.3g} too",
+            "a function must have a limit at each infinite end of its domain, proved with intervals",
+            got=f"{text!r} for {name} from {low:g} to {high:g}, which still varies beyond {sizes[-1]:.3g}",
             remedy="Give finite ends.",
         )
     inner = max(enough / 2, finite)

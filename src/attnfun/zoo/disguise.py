@@ -56,7 +56,7 @@ def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
     (3, 'measured')
     """
     if not isinstance(model, Specimen) or not isinstance(names, list | tuple):
-        raise InputError("a specimen is disguised by a list of names", got=f"{shown(model)} and {shown(names)}")
+        raise InputError("disguise needs a specimen and a list of names", got=f"{shown(model)} and {shown(names)}")
     chosen, seed = tuple(one_of("disguises", name, DISGUISES) for name in names), whole_number("seed", seed, 0)
     if not chosen:
         return model
@@ -229,7 +229,7 @@ def _noise(model: Specimen, rng: np.random.Generator) -> Specimen:
         low, high = (size, high) if off < room else (low, size)
         linear = size * 0.75 * room / off if off > 0 else 2 * size  # small noise acts linearly
         size = linear if low < linear < high else float(np.sqrt(low * high))
-    raise InputError("noise must fit under the bound of the model", got=f"a bound of {model.bound:.3g}")
+    raise InputError("the bound of the model must leave room for noise", got=f"a bound of {model.bound:.3g}")
 
 
 DISGUISES: dict[str, Callable[[Specimen, np.random.Generator], Specimen]] = {

@@ -155,7 +155,7 @@ class Steps(RegisterProgram):
         if check and not (argument.min() >= unit.low - slack and argument.max() <= unit.high + slack):
             raise InputError(
                 f"registers may only be set so that the argument of {self.atoms[atom]!r} stays in "
-                f"[{unit.low:g}, {unit.high:g}], where the network knows it",
+                f"[{unit.low:g}, {unit.high:g}], the range for which it was compiled",
                 got=f"[{argument.min():g}, {argument.max():g}]",
                 remedy="Set a value that the register takes at another point nearby.",
             )

@@ -47,7 +47,7 @@ def usable(module: nn.Module, flag: int | None, one: int | None) -> nn.Multihead
         parts = module.named_modules() if isinstance(module, nn.Module) else ()
         inner = [name for name, part in parts if isinstance(part, nn.MultiheadAttention)]
         raise InputError(
-            "weights are written into an nn.MultiheadAttention",
+            "af.init_ needs an nn.MultiheadAttention",
             got=type(module).__name__,
             remedy=f"Pass one of its parts: {', '.join(inner)}." if inner else "",
         )

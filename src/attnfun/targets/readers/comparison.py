@@ -45,10 +45,10 @@ def refuse_misread(reading: Reading, domain: Box) -> None:
     found = found.reshape(values.shape)
     for row, column in np.argwhere(~(np.abs(found - values) <= error))[:1]:
         raise InputError(
-            f"what was read from {reading.name} must be what it computes",
+            f"the network read from {reading.name} must have the outputs of {reading.name}",
             got=f"{values[row, column]:.9g} as it was read and {found[row, column]:.9g} as it runs, at "
             f"{rows[row].tolist()}",
-            remedy="Write it with plain layers: no operation in place, no state, nothing that runs beside them.",
+            remedy="Write it with plain layers, without operations in place, state or hooks.",
         )
 
 

@@ -37,8 +37,7 @@ def read_torch(model: Any, domain: Box) -> Reading:
     name = on_one_line(type(model).__name__)
     for hook in _hooks(module) if written else ():
         raise InputError(
-            "a PyTorch module must run without forward hooks, parametrizations or methods of its own making, which "
-            "cannot be read",
+            "a PyTorch module must have no forward hooks, no parametrizations and no methods replaced on the object",
             got=hook,
             remedy="Remove it, or write what it does as layers.",
         )

@@ -7,7 +7,7 @@ proved about it is in `module.description["certificate"]`; it does not check tha
 
 Stock attention divides scores by √(head size). Head sizes are powers of four, so that the factor is a power of two,
 which the query weights absorb exactly. Padded features and heads are zeros and add nothing to any sum. Where no
-gradients are asked for and nothing is hooked to the stock module, they are left out: the same sums of the same weights.
+gradients are needed and nothing is hooked to the stock module, they are left out: the same sums of the same weights.
 """
 
 from __future__ import annotations
