@@ -144,8 +144,14 @@ class FittedModel(Target):
     def as_dict(self) -> dict[str, Any]:
         """Kind, name and parameters; the data are in `arrays`."""
         (n, d), m = self.X.shape, self.outputs // self.output_shape[0]
-        size = f"{n} examples, {d} features, {m} output{'s' * (m > 1)}"
-        return {"kind": self.kind, "name": f"coefficients for the {self.words['loss']} loss ({size})", **self.words}
+        size = f"{n} examples, {d} feature{'s' * (d > 1)}, {m} output{'s' * (m > 1)}"
+        return {
+            "kind": self.kind,
+            "name": f"coefficients for the {self.words['loss']} loss ({size})",
+            "where": "the prompt in this file",
+            "meaning": "the bound holds of every execution on this prompt, in any order of summation",
+            **self.words,
+        }
 
     def arrays(self) -> dict[str, Floats]:
         """The data."""
