@@ -150,7 +150,7 @@ def second_opinion(net: af.types.Compiled) -> str:
         return "agrees"
     if contradicts(verdict, certificate):
         return f"the judge does not agree: {verdict.reason}"
-    if is_far(verdict):  # no contradiction, but one of both can be mended
+    if certificate.proved and is_far(verdict):  # no contradiction, but one of both can be mended
         return f"the judge has a far larger bound: {verdict.reason}"
     return "has no bound" if verdict.judged == inf else "has a larger bound"
 
