@@ -227,6 +227,7 @@ def _attention(layer: Attention, state: Executions, format_: Format) -> tuple[Ex
         run_offs.append(run_off)
         curved.append(curvature)
         root = sqrt(stock_size(layer))
+        largest = max(largest, root * float(np.abs(layer.query[h]).max(initial=0.0)))  # held so in stock attention
         met = (
             root * q.sizes.max(),
             k.sizes.max(),
