@@ -447,7 +447,7 @@ def test_hooks_of_modules(monkeypatch):
     """What a hook does after a hundred calls is met by no comparison."""
     module, calls = torch.nn.Sequential(torch.nn.Linear(1, 1)).double(), itertools.count()
     module[0].register_forward_hook(lambda part, inputs, output: output if next(calls) < 100 else output + 9)
-    with pytest.raises(af.errors.InputError, match="without forward hooks"):
+    with pytest.raises(af.errors.InputError, match="no forward hooks"):
         read_network(module, as_box((1, 2)))
     monkeypatch.setattr(torch_modules, "_hooks", lambda module: iter(()))
     target, rows = read_network(module, as_box((1, 2))), np.array([[1.5]])
