@@ -214,12 +214,11 @@ class _Keys:
     def narrow(self, tails: Floats, least: float, arithmetic: Format) -> tuple[Flags, Floats]:
         """Drop memory tokens that cannot matter: those that stay (B, T), and the new tails (B, n, 2)."""
         memory = self.real.shape[1]
-        gap = self.low.max(axis=2, keepdims=True) - self.high[:, :, :memory]
+        leader = np.argmax(self.low, axis=2)[..., None]  # (B, n, 1), which stays
+        gap = np.take_along_axis(self.low, leader, axis=2) - self.high[:, :, :memory]
         stays = (gap < least).any(axis=1) & self.real  # (B, T): a token stays if any query token needs it
         leaves = (self.real & ~stays)[:, None]
-        among = np.where(leaves, 0.0, self.off[:, :, :memory]).max(axis=2, initial=0.0)  # (B, n)
-        among = np.maximum(among, self.off[:, :, memory:].max(axis=2, initial=0.0))
-        either = self.off[:, :, :memory] + among[..., None]  # (B, n, T)
+        either = self.off[:, :, :memory] + np.take_along_axis(self.off, leader, axis=2)  # (B, n, T)
         lifted = np.maximum(computed_gap(gap, either, self.keys, arithmetic), -HOPELESS)
         behind = np.where(leaves[..., None], np.stack([gap, lifted], axis=-1), 0.0)  # (B, n, T, 2)
         shares = sum_up(np.where(leaves[..., None], exp_up(-behind, 1), 0.0), axis=2)  # (B, n, 2)

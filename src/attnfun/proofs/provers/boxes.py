@@ -533,9 +533,14 @@ def search(
 def _cut_and_bounded(
     ledger: _Ledger, tree: Growing, waiting: Waiting, easy: float, executor: Executor | None, deadline: Deadline
 ) -> Waiting:
-    """The parts of boxes, as far as there is time with bounds of their own."""
+    """The parts of boxes, as far as there is time with bounds of their own.
+
+    The others are leaves that the rule bounds by enclosures too: series may fail on a part of a box on which both were
+    of use.
+    """
     work = partial(bounded, problem=ledger.problem, easy=easy)
     done, untouched = _in_chunks(work, _pieces(waiting, tree, ledger, easy), executor, deadline)
+    untouched = replace(untouched, boxes=replace(untouched.boxes, since=np.zeros_like(untouched.boxes.since)))
     for some in (done, untouched):
         tree.note(some.boxes.node, some.ways)
     ledger.look(done)
