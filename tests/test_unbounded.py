@@ -19,10 +19,12 @@ from attnfun.judge.covers import Box
 from attnfun.judge.formula import read as read_formula
 from attnfun.judge.ranges import precision
 from attnfun.judge.tails import p_mean
+from attnfun.pieces.graded import GradedGrid
 from attnfun.proofs.rules import Checker
 from attnfun.proofs.rules.boxes import NAME, TAILS
 from attnfun.proofs.search import network_rows
 from attnfun.targets import Status
+from clocks import readings
 
 LINE, SQUARE, AROUND = {"x": (0, 1)}, {"x": (0, 1), "y": (0, 1)}, {"x": (-1, 1), "y": (-1, 1)}
 CASES = {
@@ -331,3 +333,77 @@ def test_tails_that_say_nothing_are_refused(tail, keywords, message):
 def test_a_tail_goes_with_formulas():
     with pytest.raises(InputError, match="formulas in text"):
         af.compile(np.log, (0, 1), eps=0.5, norm=1, tail="x")
+
+
+@given(
+    widths=st.lists(st.integers(-60, 0), min_size=2, max_size=12),
+    gamma=st.sampled_from([10.0, 100.0]),
+    place=st.floats(0, 1),
+    near=st.integers(0, 11),
+)
+def test_the_largest_score_is_that_of_the_cell_and_others_are_far_below(widths, gamma, place, near):
+    cuts = np.concatenate([[0.0], np.cumsum(2.0 ** np.array(widths))])
+    if (np.diff(cuts) <= 0).any():
+        return  # cells so narrow that their ends are one float
+    grid = GradedGrid(af.Box([0.0], [cuts[-1]]), (cuts,))
+    low, high = (end.ravel() for end in grid.cells)
+    slopes, heights = grid.scores(gamma, np.zeros(1))
+    cell = min(near, grid.size - 1)
+    x = low[cell] + place * (high[cell] - low[cell])
+    scores = slopes.ravel() * x + heights
+    away = np.abs(np.arange(grid.size) - cell)
+    steps = np.maximum(high[cell] / np.diff(cuts).min(), 1.0) * gamma * 1e-14  # rounding of the sums above
+    assert (scores[cell] - scores >= gamma * (away - 1) * (away > 0) - steps).all()
+
+
+def test_graded_cells_are_as_good_near_the_edge_of_integrability_as_elsewhere():
+    options = {"cells": "graded"}
+    bounds = [
+        af.compile("1/sqrt(x)", LINE, norm=1.7, construction="grid", options={**options, "tokens": tokens})
+        for tokens in (20, 40)
+    ]
+    few, many = (net.certificate.bound for net in bounds)
+    assert many <= 0.6 * few  # 20 equal cells more take away a twentieth
+    deep = af.compile("1/sqrt(x)", LINE, eps=0.5, norm=1.8, construction="grid")
+    assert deep.certificate.status is Status.PROVED
+    assert deep.network.tokens < 200
+    assert norm_of_error(deep, 1.8) <= deep.certificate.bound
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16"])
+def test_graded_cells_serve_every_format_around_a_pole_inside(dtype):
+    options = {"cells": "graded"}
+    net = af.compile("abs(x-0.3)**-0.5", LINE, eps=1.2, norm=1, construction="grid", dtype=dtype, options=options)
+    assert norm_of_error(net, 1) <= net.certificate.bound <= 1.2
+    if dtype.startswith("float"):
+        verdict = net.certificate.verdict()
+        assert verdict.agreed, verdict
+
+
+def test_graded_cells_find_a_jump():
+    step = af.compile("where(x > 0.3, 1, 0)", LINE, eps=1e-3, norm=1, construction="grid", options={"cells": "graded"})
+    equal = af.compile("where(x > 0.3, 1, 0)", LINE, eps=1e-3, norm=1, construction="grid")
+    assert step.certificate.bound <= 1e-3
+    assert 20 * step.network.tokens < equal.network.tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "keywords", "message"),
+    [
+        ("sin(x)", LINE, {"options": {"cells": "graded"}}, "graded cells need an L_p norm.*norm=inf"),
+        ("log(x)", LINE, {"norm": 1, "options": {"cells": "graed"}}, "Did you mean 'graded'"),
+        ("a + b + c + d", dict.fromkeys("abcd", (0, 1)), {"norm": 1, "options": {"cells": "graded"}}, "4 variables"),
+    ],
+)
+def test_cells_that_cannot_be_made_are_refused(text, domain, keywords, message):
+    with pytest.raises(InputError, match=message):
+        af.compile(text, domain, eps=0.3, construction="grid", **keywords)
+
+
+@pytest.mark.parametrize("count", [6000, 9000])
+def test_a_proof_that_time_ends_on_the_way_is_a_proof(count):
+    """Series of x^(-1/2) overflow on the narrowest boxes, where those of wider ones do not."""
+    options = {"cells": "graded", "tokens": 100}
+    net = af.compile("1/sqrt(x)", LINE, norm=1.9, construction="grid", options=options, time_limit=readings(count))
+    assert np.isfinite(net.certificate.bound)
+    assert net.certificate.stopped

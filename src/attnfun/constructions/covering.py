@@ -33,11 +33,11 @@ class NetDetails:
     slope: float
     """A Euclidean Lipschitz constant, declared or estimated from samples."""
 
-    def lookup(self, target: Target) -> Lookup:
+    def lookup(self, target: Target, dtype: str) -> Lookup:
         """Samples at the sources, to be looked up at the centres."""
         beta = np.full(target.domain.size, self.beta)
         depth = self.beta * self.net.radius**2 / 2  # x has a centre within the radius
-        return Lookup(self.net.centres, beta, target.values(self.net.sources), depth)
+        return Lookup.at_places(target.domain, self.net.centres, beta, target.values(self.net.sources), depth, dtype)
 
     def paper_tokens(self, eps: float, size: int) -> int:
         """[A] with ρ = 2r: the covering number at `r = eps/(2L)`, by scaling the one at hand."""

@@ -5,7 +5,8 @@ L_p [T 3.1], [T 3.2], [T 3.3].
 value a cell with sharpness `β_k = γ/h_k²`: in the sup norm the sample `f(c_j)`, in L_p the mean of f over the cell
 (`pieces/means.py`). The weights are products of normalised Gaussians that concentrate on the cell that x is in.
 Sequences (n, d) are read as vec(X), D = n d coordinates; n = 1 is a function of d variables. Data tokens are keys too.
-Points and regions get a net instead of a grid (`covering.py`).
+Points and regions get a net instead of a grid (`covering.py`). In L_p, where f is not bounded, cells are graded if they
+are fewer than equal ones (`pieces/graded.py`) [T 3.9]; the bounds below are about equal cells.
 
 **Bound.** Let `M_k` be the largest mean square distance `Σ_j w_j (x_k - c_jk)²` on axis k. For γ >= 10,
 `M_k <= 0.2502 h_k²`. *Proof.* Weights factor over axes, so take one axis, h = 1, x in the cell of c_0 at offset
@@ -35,16 +36,20 @@ the option allows, whatever γ the network has; r = 2 r_0 on cubes gives the pap
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isinf, log, sqrt
+from math import inf, isinf, log, sqrt
 from typing import ClassVar
 
 import numpy as np
 
-from ..arguments import real_number
+from ..arguments import one_of, real_number
+from ..arithmetic import Interval
 from ..domains import Points, Region
 from ..domains.box import Box, Floats
+from ..errors import InputError
 from ..network import Network
 from ..pieces import Grid
+from ..pieces.graded import TUNING as GRADING
+from ..pieces.graded import GradedGrid, graded
 from ..pieces.means import Modulus, cell_means, growth, paper_factor
 from ..pieces.slopes import paper_tokens, sampled_slopes, steepest
 from ..targets import Target
@@ -55,6 +60,8 @@ from .one_head import SIZES, Layout, Lookup, single_head, sizes_of
 
 GAMMA = 10.0
 """Default sharpness β h²; the bound above needs at least 10."""
+CELLS = ("equal", "graded")
+"""The cells of a grid on a box."""
 SHARPEST = 1e6
 """Cells are cut off sharply long before; beyond, scores would leave the floats."""
 JENSEN = 1.0004
@@ -75,29 +82,63 @@ class GridDetails:
     modulus: Modulus | None
     """How f changes under shifts in L_p; None in the sup norm."""
 
+    def lookup(self, target: Target, dtype: str) -> Lookup:
+        """Means of the cells, or samples at their centres."""
+        grid, gamma = self.grid, self.gamma
+        means = self.means and not isinstance(target, Lipschitz)  # a black box is called once a cell
+        centres = grid.centres()
+        values = cell_means(target, *grid.cells) if means else target.values(centres)  # (N, m)
+        depth = gamma * grid.domain.size / 8
+        return Lookup.at_places(grid.domain, centres, gamma / grid.spacing**2, values, depth, dtype)
 
-class GridConstruction(Construction[Target, GridDetails | NetDetails]):
+
+@dataclass(frozen=True, eq=False)
+class GradedDetails:
+    """Cells of their own widths, which hold means of f."""
+
+    grid: GradedGrid
+    gamma: float
+    layout: Layout
+    modulus: Modulus
+
+    def lookup(self, target: Target, dtype: str) -> Lookup:
+        """Means of the cells; somewhere the score of the widest cell is 0."""
+        origin = self.grid.origin(dtype)
+        means = cell_means(target, *self.grid.cells)  # (N, m)
+        return Lookup(origin, *self.grid.scores(self.gamma, origin), means, depth=0.0)
+
+
+Details = GridDetails | GradedDetails | NetDetails
+
+
+class GridConstruction(Construction[Target, Details]):
     """Single-head self-attention with one value a cell."""
 
     name: ClassVar[str] = "grid"
     theorem: ClassVar[str] = "arXiv 2504.19901 (single-head self-attention, sup norm and L_p), with sharper bounds"
-    options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout", "memory"})
+    options: ClassVar[frozenset[str]] = frozenset({"tokens", "gamma", "layout", "memory", "cells"})
     figures: ClassVar[frozenset[str]] = frozenset({"cells", "net radius", "beta", "gamma", "kappa"})
     proves: ClassVar[frozenset[str]] = frozenset({Lipschitz.kind})
     domains: ClassVar[frozenset[str]] = frozenset({Box.kind, Region.kind, Points.kind})
     serves_jumps: ClassVar[bool] = True
     attends_data: ClassVar[bool] = True
 
-    def plan(self, target: Target, request: PlanRequest) -> Plan[GridDetails | NetDetails]:
-        """The coarsest grid on a box; a net on other domains."""
-        if target.domain.fills_box:
-            return self.plan_on_box(target, request)
-        return plan_net(target, request, Layout.read(target, request.options), self.attends_data)
+    def plan(self, target: Target, request: PlanRequest) -> Plan[Details]:
+        """Equal or graded cells on a box: the fewer, then the better; a net on other domains."""
+        kinds, plans, most = _cells(target, request), list[Plan[Details]](), inf
+        if not target.domain.fills_box:
+            return plan_net(target, request, Layout.read(target, request.options), self.attends_data)
+        if "equal" in kinds:
+            plans.append(self.plan_on_box(target, request))
+            most = plans[0].tokens
+        if "graded" in kinds:
+            plans.append(self._graded(target, request, most))
+        aim = request.aim or inf
+        return min(plans, key=lambda plan: (plan.promised > aim, plan.tokens if request.aim else 0, plan.promised))
 
     def plan_on_box(self, target: Target, request: PlanRequest) -> Plan[GridDetails]:
         """The coarsest grid whose predicted error is `aim`, by slopes or, in L_p, by shifts if that is coarser."""
-        gamma = real_number("options gamma", request.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
-        layout = Layout.read(target, request.options)
+        gamma, layout = self._read(target, request)
         rule = _BySlopes(target) if isinf(request.norm) else _ByShifts(target, gamma, request.norm)
         grid = _sized(target, rule, request, layout.rows)
         a_priori, expected, paper = rule.errors(grid)
@@ -115,26 +156,59 @@ class GridConstruction(Construction[Target, GridDetails | NetDetails]):
             figures={"cells": grid.size, "beta": float(beta.max()), "gamma": gamma, "kappa": layout.kappa},
         )
 
-    def build(self, target: Target, plan: Plan[GridDetails | NetDetails], dtype: str) -> Network:
+    def _graded(self, target: Target, request: PlanRequest, most: float) -> Plan[GradedDetails]:
+        """Cells that are fine where f varies much, at most so many tokens [T 3.9]."""
+        gamma, layout = self._read(target, request)
+        allowed = request.budget if request.aim is not None else request.requested_tokens(layout.rows)
+        cells = int(min(allowed, most)) // layout.rows
+        grading = graded(target, request.norm, gamma, request.dtype, request.aim, cells, request.deadline)
+        peak, osc = sizes_of(target, layout.rows)
+        layout = layout.sharp_enough(grading.error, osc)
+        return Plan(
+            tokens=grading.grid.size * layout.rows,
+            a_priori=grading.error + layout.leak(peak, osc, self.attends_data),
+            details=GradedDetails(grading.grid, gamma, layout, Modulus.of(target, request.norm)),
+            figures={"cells": grading.grid.size, "gamma": gamma, "kappa": layout.kappa},
+        )
+
+    def _read(self, target: Target, request: PlanRequest) -> tuple[float, Layout]:
+        """The sharpness and the layout that the options say."""
+        gamma = real_number("options gamma", request.options.get("gamma", GAMMA), least=GAMMA, most=SHARPEST)
+        return gamma, Layout.read(target, request.options)
+
+    def build(self, target: Target, plan: Plan[Details], dtype: str) -> Network:
         """Values of the cells, looked up by one head."""
         details = plan.details
-        if isinstance(details, NetDetails):
-            lookup = details.lookup(target)
-            return single_head(lookup, target, details.layout, dtype, attends_data=self.attends_data)
-        grid, gamma = details.grid, details.gamma
-        means = details.means and not isinstance(target, Lipschitz)  # a black box is called once a cell
-        values = cell_means(target, grid) if means else target.values(grid.centres())  # (N, m)
-        lookup = Lookup(grid.centres(), gamma / grid.spacing**2, values, depth=gamma * grid.domain.size / 8)
+        lookup = details.lookup(target, dtype)
         return single_head(lookup, target, details.layout, dtype, attends_data=self.attends_data)
 
-    def paper_tokens(self, target: Target, plan: Plan[GridDetails | NetDetails], eps: float) -> int:
+    def paper_tokens(self, target: Target, plan: Plan[Details], eps: float) -> int:
         """[A] on a uniform grid, with the slope or the shifts declared or sampled."""
         details = plan.details
         if isinstance(details, NetDetails):
             return details.paper_tokens(eps, target.domain.size)
-        if details.modulus is None:
+        if isinstance(details, GridDetails) and details.modulus is None:
             return paper_tokens(target.domain, details.slope, eps) * details.layout.rows
+        assert details.modulus is not None
         return Grid.with_spacing(target.domain, details.modulus.paper_spacing(eps)).size * details.layout.rows
+
+
+def _cells(target: Target, request: PlanRequest) -> tuple[str, ...]:
+    """Which kinds of cells to plan: those of the options; in L_p both where the target is not known to be bounded."""
+    domain = target.domain
+    possible = not isinf(request.norm) and target.enclosable and domain.fills_box and domain.size <= GRADING.axes
+    given = request.options.get("cells")
+    if given is None:
+        hull = Interval(domain.lo.reshape(1, -1), domain.hi.reshape(1, -1))
+        return CELLS if possible and not np.isfinite(target.enclose(hull).magnitude).all() else CELLS[:1]
+    if one_of("options cells", given, CELLS) == "graded" and not possible:
+        raise InputError(
+            "graded cells need an L_p norm, norm=p, and a formula or a traced function on a box in at most "
+            f"{GRADING.axes} variables",
+            got=f"{domain.size} variables, norm={request.norm:g}",
+            remedy='Leave options={"cells": ...} out.',
+        )
+    return (str(given),)
 
 
 class _BySlopes:

@@ -1,7 +1,8 @@
 """One softmax head that looks values up: what `grid` and `cross` have in common [T 2.1], [T 3.4].
 
-Token j has a place c_j and a value v_j. Subtract the origin from x and c; with `β_k` the sharpness along axis k, the
-score `Σ_k β_k (c_jk x_k - c_jk²/2)` is affine in x and, up to a term in x alone that softmax ignores, equal to
+Token j has a value v_j and an affine score, a slope and a height above some origin: its weight is largest where its
+score is. With a place c_j and `β_k` the sharpness along axis k, both counted from the origin, the score
+`Σ_k β_k (c_jk x_k - c_jk²/2)` is affine in x and, up to a term in x alone that softmax ignores, equal to
 `-Σ_k β_k (x_k - c_jk)²/2`: the weights concentrate on the cell that x is in.
 
 Two layouts of sequence outputs, n' rows of d' features:
@@ -32,6 +33,7 @@ import numpy.typing as npt
 from ..arguments import one_of
 from ..arithmetic.formats import round_to
 from ..domains import TwoInputs
+from ..domains.box import Box
 from ..network import Affine, Attention, Network
 from ..network.memory_rows import with_rows
 from ..network.network import rounded
@@ -54,13 +56,21 @@ SHARE = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Lookup:
-    """Places, sharpness and values of N memory tokens."""
+    """Scores and values of N memory tokens."""
 
-    centres: Floats  # (N, D)
-    beta: Floats  # (D,)
+    origin: Floats  # (D,)
+    slopes: Floats  # (N, D)
+    heights: Floats  # (N,), scores at the origin
     values: Floats  # (N, m)
     depth: float
     """Everywhere on the domain some token's score is at least minus this."""
+
+    @classmethod
+    def at_places(cls, domain: Box, centres: Floats, beta: Floats, values: Floats, depth: float, dtype: str) -> Lookup:
+        """Tokens at places (N, D), β (D,) along the axes, counted from the middle of the domain."""
+        origin = round_to(((domain.lo + domain.hi) / 2).ravel(), dtype)  # (D,)
+        offset = centres - origin  # (N, D)
+        return cls(origin, beta * offset, -(beta * offset**2).sum(axis=1) / 2, values, depth)
 
 
 @dataclass(frozen=True)
@@ -110,10 +120,7 @@ def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, a
     """Affine map (everything to every query, centred), one head, and for packed sequences an affine map back."""
     domain, shape = target.domain, target.output_shape
     (length, width), rows = domain.tokens, layout.rows
-    origin = round_to(((domain.lo + domain.hi) / 2).ravel(), dtype)  # (D,)
-    offset = lookup.centres - origin  # (N, D)
-    keys = np.hstack([lookup.beta * offset, -(lookup.beta * offset**2).sum(axis=1, keepdims=True) / 2])  # (N, D+1)
-    values = lookup.values  # (N, m)
+    keys, values = np.column_stack([lookup.slopes, lookup.heights]), lookup.values  # (N, D+1), (N, m)
     marks = np.eye(rows) if rows > 1 else np.empty((1, 0))  # (n', P): which row a query is, nothing if there is one
     memory = np.hstack(
         [
@@ -123,7 +130,7 @@ def single_head(lookup: Lookup, target: Target, layout: Layout, dtype: str, *, a
         ]
     )  # (N n', D+1+P+v)
     score_width, answers = domain.size + 1 + marks.shape[1], values.shape[1] // rows
-    data = np.hstack([np.tile(np.append(-origin, 1.0), (rows, 1)), marks])  # (n', D+1+P), to which x is added
+    data = np.hstack([np.tile(np.append(-lookup.origin, 1.0), (rows, 1)), marks])  # (n', D+1+P), to which x is added
     if attends_data:  # tokens are query | key | value
         memory = np.hstack([np.zeros((len(memory), score_width)), memory])
         key = np.zeros((rows, score_width))

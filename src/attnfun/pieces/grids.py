@@ -44,6 +44,12 @@ class Grid:
         """Cell widths, (D,)."""
         return (self.domain.hi - self.domain.lo).ravel() / np.array(self.counts, dtype=np.float64)
 
+    @property
+    def cells(self) -> tuple[Floats, Floats]:
+        """Low and high ends of all cells, (N, D) each."""
+        low, high, centres = self.domain.lo.ravel(), self.domain.hi.ravel(), self.centres()
+        return np.clip(centres - self.spacing / 2, low, high), np.clip(centres + self.spacing / 2, low, high)
+
     def axis_centres(self, axis: int) -> Floats:
         """Centres along one axis."""
         low, high = self.domain.lo.ravel()[axis], self.domain.hi.ravel()[axis]

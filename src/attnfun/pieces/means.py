@@ -40,7 +40,6 @@ from ..arithmetic.formats import FORMATS
 from ..arithmetic.norms import mean
 from ..targets import Target
 from ..targets.defects import axes_towards_poles
-from .grids import Grid
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,30 +69,28 @@ class MeanTuning:
 TUNING = MeanTuning()
 
 
-def cell_means(target: Target, grid: Grid) -> Floats:
-    """Means of f over the cells (N, m): two-point Gauss rules on equal parts of each cell. Memory O(`TUNING.block`).
+def cell_means(target: Target, low: Floats, high: Floats) -> Floats:
+    """Means of f over cells (N, D), (N, m): two-point Gauss rules on equal parts of each. Memory O(`TUNING.block`).
 
     Cells on which the enclosure of f is unbounded are cut towards the place where it is, and their parts integrated.
     """
-    size = grid.domain.size
-    parts = int(min(max((TUNING.work / grid.size) ** (1 / size) / 2, 1), TUNING.most_points / 2))
-    ends = (np.arange(parts)[:, None] + 0.5 + np.array([-1, 1]) / np.sqrt(12)).ravel() / parts - 0.5  # (q,), in cells
+    count, size = low.shape
+    parts = int(min(max((TUNING.work / count) ** (1 / size) / 2, 1), TUNING.most_points / 2))
+    ends = (np.arange(parts)[:, None] + 0.5 + np.array([-1, 1]) / np.sqrt(12)).ravel() / parts  # (q,), in cells
     mesh = np.meshgrid(*[ends] * size, indexing="ij")
-    offsets = np.stack([axis.ravel() for axis in mesh], axis=1) * grid.spacing  # (q^D, D)
-    low, high = grid.domain.lo.ravel(), grid.domain.hi.ravel()
-    centres = grid.centres()
-    cells = np.clip(centres - grid.spacing / 2, low, high), np.clip(centres + grid.spacing / 2, low, high)
-    poles = np.zeros(len(centres), dtype=bool)
+    shares = np.stack([axis.ravel() for axis in mesh], axis=1)  # (q^D, D)
+    poles = np.zeros(count, dtype=bool)
     if target.enclosable:
-        poles = ~np.isfinite(target.enclose(Interval(*cells)).magnitude).all(axis=1)
-    found, others = np.empty((len(centres), target.outputs)), np.flatnonzero(~poles)
-    step = max(1, TUNING.block // len(offsets))
+        poles = ~np.isfinite(target.enclose(Interval(low, high)).magnitude).all(axis=1)
+    found, others = np.empty((count, target.outputs)), np.flatnonzero(~poles)
+    step = max(1, TUNING.block // len(shares))
     for start in range(0, len(others), step):
         some = others[start : start + step]
-        rows = np.clip(centres[some, None] + offsets, low, high)  # (b, q^D, D)
+        first, last = low[some, None], high[some, None]  # (b, 1, D)
+        rows = np.clip(first + (last - first) * shares, first, last)  # (b, q^D, D)
         found[some] = target.values(rows.reshape(-1, size)).reshape(*rows.shape[:2], -1).mean(axis=1)
     if poles.any():
-        found[poles] = _means_around_poles(target, cells[0][poles], cells[1][poles])
+        found[poles] = _means_around_poles(target, low[poles], high[poles])
     return found
 
 
