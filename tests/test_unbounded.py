@@ -331,7 +331,7 @@ def test_tails_that_say_nothing_are_refused(tail, keywords, message):
 
 
 def test_a_tail_goes_with_formulas():
-    with pytest.raises(InputError, match="formulas in text"):
+    with pytest.raises(InputError, match="a formula in text as the target"):
         af.compile(np.log, (0, 1), eps=0.5, norm=1, tail="x")
 
 

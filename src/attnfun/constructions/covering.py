@@ -39,10 +39,10 @@ class NetDetails:
         depth = self.beta * self.net.radius**2 / 2  # x has a centre within the radius
         return Lookup.at_places(target.domain, self.net.centres, beta, target.values(self.net.sources), depth, dtype)
 
-    def paper_tokens(self, eps: float, size: int) -> int:
+    def paper_tokens(self, eps: float) -> int:
         """[A] with ρ = 2r: the covering number at `r = eps/(2L)`, by scaling the one at hand."""
         wanted = eps / max(2 * self.slope, 1e-300)
-        return ceil(self.net.size * max(self.net.radius / wanted, 1.0) ** size) * self.layout.rows
+        return ceil(self.net.size * max(self.net.radius / wanted, 1.0) ** self.net.centres.shape[1]) * self.layout.rows
 
 
 def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data: bool) -> Plan[NetDetails]:

@@ -91,6 +91,12 @@ class GridDetails:
         depth = gamma * grid.domain.size / 8
         return Lookup.at_places(grid.domain, centres, gamma / grid.spacing**2, values, depth, dtype)
 
+    def paper_tokens(self, eps: float) -> int:
+        """[A] with the slope or the shifts, declared or sampled."""
+        if self.modulus is None:
+            return paper_tokens(self.grid.domain, self.slope, eps) * self.layout.rows
+        return Grid.with_spacing(self.grid.domain, self.modulus.paper_spacing(eps)).size * self.layout.rows
+
 
 @dataclass(frozen=True, eq=False)
 class GradedDetails:
@@ -106,6 +112,10 @@ class GradedDetails:
         origin = self.grid.origin(dtype)
         means = cell_means(target, *self.grid.cells)  # (N, m)
         return Lookup(origin, *self.grid.scores(self.gamma, origin), means, depth=0.0)
+
+    def paper_tokens(self, eps: float) -> int:
+        """[A] with equal cells and sampled shifts."""
+        return Grid.with_spacing(self.grid.domain, self.modulus.paper_spacing(eps)).size * self.layout.rows
 
 
 Details = GridDetails | GradedDetails | NetDetails
@@ -184,13 +194,7 @@ class GridConstruction(Construction[Target, Details]):
 
     def paper_tokens(self, target: Target, plan: Plan[Details], eps: float) -> int:
         """[A] on a uniform grid, with the slope or the shifts declared or sampled."""
-        details = plan.details
-        if isinstance(details, NetDetails):
-            return details.paper_tokens(eps, target.domain.size)
-        if isinstance(details, GridDetails) and details.modulus is None:
-            return paper_tokens(target.domain, details.slope, eps) * details.layout.rows
-        assert details.modulus is not None
-        return Grid.with_spacing(target.domain, details.modulus.paper_spacing(eps)).size * details.layout.rows
+        return plan.details.paper_tokens(eps)
 
 
 def _cells(target: Target, request: PlanRequest) -> tuple[str, ...]:
