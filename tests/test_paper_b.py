@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,3 +57,41 @@ def test_two_layers_have_the_heads_that_the_page_counts(layout):
     net = af.compile(module, box, 1e-4, construction="two-layer", options={"layout": layout})
     assert net.network.heads == (M + n + 1 if layout == "position-dependent" else n * M + n + 2)
     assert net.network.tokens == 0
+
+
+STOCK = """
+import sys; sys.modules["attnfun"] = None
+import numpy as np, torch
+for name in sys.argv[1:]:
+    program = torch.export.load(f"{name}.pt2").module()
+    np.save(f"{name}_values.npy", program(torch.tensor(np.load(f"{name}.npy"))).detach().numpy())
+"""
+
+
+def test_stock_torch_runs_every_network_of_the_page_without_code_of_ours(tmp_path):
+    page: dict[str, Any] = {}
+    exec(compile(RUN, "paper-b.md", "exec"), page)  # noqa: S102 - our own text
+    nets: dict[str, Any] = {name: net for name, net in page.items() if isinstance(net, af.types.Compiled)}
+    assert {net.construction for net in nets.values()} == set(re.findall(r'construction="([a-z-]+)"', PAGE))
+    modules, points = {}, {}
+    for name, net in nets.items():
+        rows = net.domain.sample(50, np.random.default_rng(1))
+        modules[name], points[name] = net.to_torch(), net.domain.unflatten(rows)
+    prompts = {name: page[name].prompt(page["X"], page["y"], page["X"][:3]) for name in ("learner", "ridge")}
+    for name, prompt in prompts.items():
+        modules[name], points[name] = page[name].to_torch(), prompt.rows[None]
+    for name, module in modules.items():
+        np.save(tmp_path / f"{name}.npy", points[name])
+        torch.export.save(torch.export.export(module, (torch.tensor(points[name]),)), tmp_path / f"{name}.pt2")
+    subprocess.run([sys.executable, "-c", STOCK, *modules], cwd=tmp_path, check=True, capture_output=True)
+    for name, net in nets.items():
+        values = np.load(tmp_path / f"{name}_values.npy")
+        target = net.certificate.claim.target.values(points[name].reshape(len(values), -1)).reshape(values.shape)
+        errors = np.abs(values - target)
+        if net.certificate.norm == np.inf:
+            assert errors.max() <= net.certificate.bound
+        else:
+            assert np.abs(values - net(points[name]).reshape(values.shape)).max() <= 1e-9
+    for name, prompt in prompts.items():
+        answer = prompt.read(np.load(tmp_path / f"{name}_values.npy")[0])
+        assert np.allclose(answer.values[:, 0], page[name].predict(page["X"][:3]), rtol=1e-7)
