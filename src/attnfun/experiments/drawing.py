@@ -16,7 +16,7 @@ BLUE, ORANGE, GREEN, PINK, _, SKY = CYCLE
 __all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "PINK", "SKY", "draw"]
 WIDTH, HEIGHT = 5.0, 3.6
 """Inches a panel."""
-MOST_TICKS = 6
+MOST_TICKS = 7
 """Where so few sizes are shown, each has its tick."""
 
 
