@@ -16,10 +16,11 @@ from pathlib import Path
 import numpy as np
 
 import attnfun as af
-from attnfun.zoo.answers import MOST, Answers
+from attnfun.zoo.answers import TUNING, Answers
 from attnfun.zoo.baselines import BASELINES
 from attnfun.zoo.catalogue import CATALOGUE, chosen, made
-from attnfun.zoo.folder import POINTS, USUAL
+from attnfun.zoo.folder import TUNING as FOLDER
+from attnfun.zoo.folder import USUAL
 from attnfun.zoo.scoring import MEASURES, Score, perfect_claims, random_claims, score_model
 
 RESULTS = Path(__file__).parent / "results"
@@ -29,7 +30,7 @@ WEIGHTS = ("plain", "disguised")
 
 def scores(model: af.zoo.Specimen, seed: int) -> dict[str, Score]:
     """The score of every method."""
-    answers = Answers.of(model, POINTS, seed)
+    answers = Answers.of(model, FOLDER.points, seed)
     guesses = [score_model(answers, random_claims(answers, np.random.default_rng(k))) for k in range(GUESSES)]
     chance = {m: float(np.mean([guess.measures[m] for guess in guesses])) for m in guesses[0].measures}
     methods = {name: score_model(answers, method(model, answers)) for name, method in BASELINES.items()}
@@ -55,9 +56,9 @@ def page(found: dict[tuple[str, str, str], Score], names: list[str], quick: bool
         "# Explanations of models whose mechanism is known",
         "",
         f"Made by `python benchmarks/zoo.py{' --quick' * quick}`; attnfun {af.__version__}, NumPy {np.__version__}, "
-        f"Python {platform.python_version()}. Disguises: {', '.join(USUAL)}. {POINTS} points a model, at most {MOST} "
-        "registers. The measures are those of `attnfun zoo score`: 1 is right, an AUROC of 1/2 is chance. Random "
-        "claims are told behind which block and in which row a register stands.",
+        f"Python {platform.python_version()}. Disguises: {', '.join(USUAL)}. {FOLDER.points} points a model, at most "
+        f"{TUNING.most} registers. The measures are those of `attnfun zoo score`: 1 is right, an AUROC of 1/2 is "
+        "chance. Random claims are told behind which block and in which row a register stands.",
         "",
         "## Means over kinds of models",
         "",

@@ -222,7 +222,8 @@ def test_a_larger_bound_of_the_judge_is_no_disagreement_and_is_said(usual, wave,
 )
 def test_what_is_false_is_contradicted_without_the_search(text, domain, keywords, monkeypatch):
     """Half of the error is stated, and the certificate knows no point: the judge finds one, or boxes, by itself."""
-    monkeypatch.setattr(rules, "MOST_FINER", 64)  # bounds from above that are a little closer change nothing here
+    fewer = replace(rules.TUNING, most_finer=64)  # bounds from above that are a little closer change nothing here
+    monkeypatch.setattr(rules, "TUNING", fewer)
     certificate = af.compile(text, domain, **keywords).certificate
     false = replace(certificate, bound=certificate.found / 2, found=0.0)
     verdict = false.verdict()

@@ -341,7 +341,7 @@ def test_long_formulas_are_evaluated_in_blocks(monkeypatch):
     formula = as_target("sin(x)*cos(x) + exp(x)/(2 + x)", as_box({"x": (-1, 1)}))
     rows = formula.domain.sample(100, np.random.default_rng(0))
     whole, series = formula.values(rows), formula.jets(variables(Interval(rows), 2))
-    monkeypatch.setattr(program, "NUMBERS", 64)
+    monkeypatch.setattr(program, "TUNING", replace(program.TUNING, numbers=64))
     assert np.array_equal(formula.values(rows), whole)
     assert np.array_equal(formula.jets(variables(Interval(rows), 2)).mid, series.mid)
     assert formula.values(rows[:0]).shape == (0, 1)

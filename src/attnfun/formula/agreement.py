@@ -11,6 +11,7 @@ No tolerance is chosen: float arithmetic, in whatever order it adds up, stays wi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,13 +22,23 @@ from ..arithmetic.jets import variables
 from ..errors import InputError
 from .program import Floats
 
-POINTS = 128
-"""Random points of the domain at which readings are compared."""
-ALONE = 8
-"""Points of these that are also sampled one by one."""
-NUMBERS = 2**18
-"""Coefficients of Taylor series that are made for a comparison, at most."""
-SEED = 20504
+
+@dataclass(frozen=True)
+class AgreementTuning:
+    """How many points and coefficients two readings are compared at."""
+
+    points: int = 128
+    """Random points of the domain at which readings are compared. A round number."""
+    alone: int = 8
+    """Points of these that are also sampled one by one. A round number."""
+    numbers: int = 2**18
+    """Coefficients of Taylor series that are made for a comparison, at most. For memory."""
+    seed: int = 20504
+    """Of the random points. Any number: so that the same points come again."""
+
+
+TUNING = AgreementTuning()
+
 
 Flags = npt.NDArray[np.bool_]
 Values = Callable[[Floats], Floats]
@@ -48,9 +59,9 @@ class Sampled(Protocol):
         ...
 
 
-def rows_of(domain: Sampled, count: int = POINTS) -> Floats:
+def rows_of(domain: Sampled, count: int = TUNING.points) -> Floats:
     """Random points of a domain, (count, D)."""
-    return domain.sample(count, np.random.default_rng(SEED))
+    return domain.sample(count, np.random.default_rng(TUNING.seed))
 
 
 def outside(values: Floats, enclosure: Interval) -> Flags:
@@ -74,7 +85,7 @@ def refuse_disagreement(
             whole,
             values(rows),
             values(rows[::-1])[::-1],
-            np.vstack([*(values(row[None]) for row in rows[:ALONE]), values(rows[ALONE:])]),
+            np.vstack([*(values(row[None]) for row in rows[: TUNING.alone]), values(rows[TUNING.alone :])]),
         ]
     )  # (5, B, m)
     regions = [enclose(Interval(rows)), enclose(Interval(rows[::-1]))[::-1]]  # (B, m) each
@@ -104,7 +115,7 @@ def refuse_other_series(domain: Sampled, values: Values, enclose: Enclosures, je
     For x and c in a box on which f has the partial derivatives D_k, `f(x) - f(c)` lies in `Σ_k D_k (x_k - c_k)`.
     """
     size = domain.size
-    rows = rows_of(domain, 2 * max(1, min(POINTS, NUMBERS // (size * (size + 1)))))
+    rows = rows_of(domain, 2 * max(1, min(TUNING.points, TUNING.numbers // (size * (size + 1)))))
     x, c = np.array_split(rows, 2)  # (B, D) each
     series = jets(variables(Interval(np.minimum(x, c), np.maximum(x, c)), 1))  # (B, m)
     if series is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import permutations
 from typing import Any
@@ -16,10 +17,18 @@ import numpy as np
 
 from .symbols import HANDED_OVER, Cells, Symbol, cells, dot, elementwise, fold, matmul, refusal, symbolic, wrapped
 
-LARGEST_SORT = 8
-"""Numbers that are put in order by comparing all pairs."""
-LARGEST_MATRIX = 4
-"""Rows of a matrix whose determinant is written down."""
+
+@dataclass(frozen=True)
+class ArrayTuning:
+    """How large the arrays are that are written out as formulas."""
+
+    largest_sort: int = 8
+    """Numbers that are put in order by comparing all pairs. For time: the comparisons grow as the square."""
+    largest_matrix: int = 4
+    """Rows of a matrix whose determinant is written down. For time: the products grow as the factorial."""
+
+
+TUNING = ArrayTuning()
 
 
 # ---------------------------------------------------------------- order
@@ -31,8 +40,8 @@ def sort(a: Any, axis: int | None = -1, **more: Any) -> Any:
         raise refusal(f"np.sort with {', '.join(more)}=", "leave it out")
     table = cells(a).ravel() if axis is None else np.moveaxis(cells(a), axis, 0)
     count, rows = len(table), [symbolic(np.asarray(row)) for row in table]
-    if count > LARGEST_SORT:
-        raise refusal(f"an order of {count} numbers", f"put at most {LARGEST_SORT} in order")
+    if count > TUNING.largest_sort:
+        raise refusal(f"an order of {count} numbers", f"put at most {TUNING.largest_sort} in order")
     for turn in range(count):
         for k in range(turn % 2, count - 1, 2):
             rows[k], rows[k + 1] = np.minimum(rows[k], rows[k + 1]), np.maximum(rows[k], rows[k + 1])
@@ -78,10 +87,10 @@ def _rows(a: Any, *others: Any) -> tuple[Cells, int]:
         table[index] = cell if isinstance(cell, Symbol) else tape.symbol(tape.number_of(cell))
     if table.ndim < 2 or table.shape[-1] != table.shape[-2]:
         raise refusal(f"a matrix of shape {table.shape}", "use square matrices")
-    if table.shape[-1] > LARGEST_MATRIX:
+    if table.shape[-1] > TUNING.largest_matrix:
         raise refusal(
             f"a matrix of {table.shape[-1]} rows",
-            f"use at most {LARGEST_MATRIX} rows, or multiply by an inverse made before",
+            f"use at most {TUNING.largest_matrix} rows, or multiply by an inverse made before",
         )
     return table, table.shape[-1]
 

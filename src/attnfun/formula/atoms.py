@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -12,8 +13,17 @@ from .circuits import RECTIFIER, ZERO, Linear, Unit
 from .composites import Composite
 from .program import Floats
 
-SMALL = 1e-6
-"""The fraction of a range by which an argument may be off, for its function to have a modulus of continuity at all."""
+
+@dataclass(frozen=True)
+class AtomTuning:
+    """When an argument is known too badly."""
+
+    small: float = 1e-6
+    """The fraction of a range by which an argument may be off, for its function to have a modulus of continuity at
+    all. A round number."""
+
+
+TUNING = AtomTuning()
 
 
 class NoCircuit(Exception):
@@ -49,7 +59,7 @@ class Atoms:
             value = function.range(low, high)
             if not (np.isfinite(value.lo) and np.isfinite(value.hi)):
                 raise NoCircuit(f"{text} is not bounded")
-            if function != RECTIFIER and function.modulus(low, high, SMALL * (high - low)) == inf:
+            if function != RECTIFIER and function.modulus(low, high, TUNING.small * (high - low)) == inf:
                 raise NoCircuit(f"{text} has no modulus of continuity")
             self._made[key] = self.inputs + len(self.units)
             self.units.append(Unit(function, argument, low, high, text))

@@ -23,12 +23,22 @@ from .program import Floats
 ZERO, ONE = Interval(0.0), Interval(1.0)
 RECTIFIER = Composite.of("max", Composite.variable(), Composite.number(ZERO))
 """max(u, 0): the one unit that is not smooth."""
-PROVED = 12.0
-"""Proved errors near the limits of the arithmetic are so many times the errors aimed at."""
-LARGEST = 1e150
-"""Arguments that may be off by more than this say nothing."""
-CLOSEST = 1e-15
-"""Arguments are never required to be closer than this fraction of their range."""
+
+
+@dataclass(frozen=True)
+class CircuitErrorTuning:
+    """How the errors of units are allotted."""
+
+    proved: float = 12.0
+    """Proved errors near the limits of the arithmetic are so many times the errors aimed at. By trial."""
+    largest: float = 1e150
+    """Arguments that may be off by more than this say nothing. A round number: squares of larger ones overflow."""
+    closest: float = 1e-15
+    """Arguments are never required to be closer than this fraction of their range. A round number: about five units
+    in the last place."""
+
+
+TUNING = CircuitErrorTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +119,7 @@ class Unit:
         """
         if self.bends:
             return off
-        if not off < LARGEST:
+        if not off < TUNING.largest:
             return inf
         clips, inner = self.clips(off), self.function.inside(self.low, self.high)
         edge = max(directed.add_up(inner[0], -self.low), directed.add_up(self.high, -inner[1]))
@@ -218,7 +228,7 @@ class Circuit:
             slope = slope if slope < inf else allowed / _distance(unit, allowed / 4)
             terms = unit.argument.terms.items()
             unavoidable = sum(float(coefficient.magnitude) * least[1 + atom] for atom, coefficient in terms)
-            off[number] = max(allowed / max(slope, 1e-300), PROVED * unavoidable)
+            off[number] = max(allowed / max(slope, 1e-300), TUNING.proved * unavoidable)
             for atom, coefficient in terms:
                 reach[:, atom] += column * slope * float(coefficient.magnitude)
         largest = np.maximum(reach[:, self.inputs :].max(axis=0, initial=0.0), 1e-300)
@@ -255,8 +265,8 @@ class Circuit:
         return sum((rows[atom] * coefficient for atom, coefficient in form.terms.items()), start)
 
     def _left(self, least: Floats) -> float:
-        """The largest error of an output if units have about the errors `PROVED * least` (1+P,), pushed forwards."""
-        own = PROVED * least[1:]
+        """The largest error of an output if units have about the errors `proved * least` (1+P,), pushed forwards."""
+        own = TUNING.proved * least[1:]
         own[: self.inputs] = 0.0
         return max(self._forwards(own))
 
@@ -290,6 +300,9 @@ def _sound(range_: Interval) -> bool:
 def _distance(unit: Unit, rise: float) -> float:
     """About the largest distance of arguments over which the unit's values differ by at most `rise`."""
     distance = unit.high - unit.low
-    while distance > CLOSEST * (unit.high - unit.low) and unit.function.modulus(unit.low, unit.high, distance) > rise:
+    while (
+        distance > TUNING.closest * (unit.high - unit.low)
+        and unit.function.modulus(unit.low, unit.high, distance) > rise
+    ):
         distance /= 2
     return distance

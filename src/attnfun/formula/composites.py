@@ -23,17 +23,25 @@ from ..arithmetic.jets import variables
 from .functions import FUNCTIONS, LINE, OPERATIONS
 from .program import Floats
 
-REMEMBERED = 4096
-"""Ranges and slopes that are kept: a proof needs the same ones when it is searched for and when it is checked."""
-LARGEST = 1e300
-"""Slopes beyond this are none."""
-CELLS = 64
-"""Pieces into which a range is cut to bound a function or its slope."""
 
-HALVINGS = 60
-"""Pieces next to the ends are this many times halved."""
-EDGE_STEPS = 200
-"""Halvings in the search for the edge of a natural domain."""
+@dataclass(frozen=True)
+class CompositeTuning:
+    """How finely the ranges of composed functions are cut."""
+
+    remembered: int = 4096
+    """Ranges and slopes that are kept: a proof needs the same ones when it is searched for and when it is checked.
+    For memory."""
+    largest: float = 1e300
+    """Slopes beyond this are none. A round number."""
+    cells: int = 64
+    """Pieces into which a range is cut to bound a function or its slope. A round number."""
+    halvings: int = 60
+    """Pieces next to the ends are this many times halved. A round number."""
+    edge_steps: int = 200
+    """Halvings in the search for the edge of a natural domain. A round number."""
+
+
+TUNING = CompositeTuning()
 
 
 class Identity:
@@ -187,7 +195,7 @@ class Composite:
         bad, good = outer, inner
         if not self._nowhere(outer, outer):
             return outer
-        for _ in range(EDGE_STEPS):
+        for _ in range(TUNING.edge_steps):
             middle = bad / 2 + good / 2
             if self._nowhere(min(middle, bad), max(middle, bad)):
                 bad = middle
@@ -244,9 +252,9 @@ class Composite:
         return max(float(np.nextafter(inner * distance, np.inf)), *(_width(self.range(*ends)) for ends in windows))
 
 
-def cells(low: float, high: float, count: int = CELLS) -> Interval:
+def cells(low: float, high: float, count: int = TUNING.cells) -> Interval:
     """Pieces that cover [low, high], about `count` of equal width in the middle, finer and finer towards both ends."""
-    shares = np.concatenate([[0.0], 2.0 ** np.arange(-HALVINGS, -1), np.linspace(0.0, 0.5, count // 2)])
+    shares = np.concatenate([[0.0], 2.0 ** np.arange(-TUNING.halvings, -1), np.linspace(0.0, 0.5, count // 2)])
     cuts = np.concatenate([low + shares * (high - low), [low / 2 + high / 2], high - shares * (high - low)])
     cuts = np.unique(np.clip(np.concatenate([cuts, [low, high]]), low, high))
     return Interval(cuts[:-1], cuts[1:]) if len(cuts) > 1 else Interval(cuts)
@@ -271,21 +279,21 @@ def _is(value: Interval, number: float) -> bool:
     return bool(value.lo == number == value.hi)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=TUNING.remembered)
 def _range(composite: Composite, low: float, high: float) -> Interval:
     """Composites are values: what is known of one is remembered."""
     return _hull(as_interval(composite(cells(low, high))))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=TUNING.remembered)
 def _inside(composite: Composite, low: float, high: float) -> tuple[float, float]:
     """Composites are values: what is known of one is remembered."""
-    steps = np.concatenate([[0.0], (high - low) * 2.0 ** np.arange(-EDGE_STEPS, -1)])
+    steps = np.concatenate([[0.0], (high - low) * 2.0 ** np.arange(-TUNING.edge_steps, -1)])
     sure = [points[np.argmax(composite._sure(points))] for points in (low + steps, high - steps)]
     return float(sure[0]), float(sure[1])
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=TUNING.remembered)
 def _quotients(composite: Composite, low: float, high: float) -> Interval:
     """Composites are values: what is known of one is remembered."""
     pieces = cells(low, high)
@@ -295,4 +303,4 @@ def _quotients(composite: Composite, low: float, high: float) -> Interval:
         return Interval(0.0)
     mid, rad = series.mid[:, 1], series.rad[:, 1]
     least, most = np.nextafter((mid - rad).min(), -np.inf), np.nextafter((mid + rad).max(), np.inf)
-    return Interval(least if least > -LARGEST else -np.inf, most if most < LARGEST else np.inf)
+    return Interval(least if least > -TUNING.largest else -np.inf, most if most < TUNING.largest else np.inf)

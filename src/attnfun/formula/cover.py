@@ -15,10 +15,19 @@ Flags = npt.NDArray[np.bool_]
 
 FIRST, MOST = 4096, 65536
 """Boxes to begin with, and at most, where operations are not yet seen to be defined."""
-NUMBERS = 2**22
-"""Boxes times operations, at most: long formulas get fewer boxes."""
-FINEST = 2.0**-24
-"""Boxes narrower than this fraction of the domain are not cut further."""
+
+
+@dataclass(frozen=True)
+class CoverTuning:
+    """How many boxes the domain of a formula is cut into."""
+
+    numbers: int = 2**22
+    """Boxes times operations, at most: long formulas get fewer boxes. For time and memory."""
+    finest: float = 2.0**-24
+    """Boxes narrower than this fraction of the domain are not cut further. A round number."""
+
+
+TUNING = CoverTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +43,7 @@ class OperationRanges:
         """Cut the domain evenly, then boxes where an operation is undefined or unbounded; None where one stays so."""
         low, high = low.reshape(1, -1), high.reshape(1, -1)
         extent = high - low
-        first, most_boxes = (min(count, max(1, NUMBERS // len(program.nodes))) for count in (FIRST, MOST))
+        first, most_boxes = (min(count, max(1, TUNING.numbers // len(program.nodes))) for count in (FIRST, MOST))
         while len(low) < first and 2 ** low.shape[1] <= first:
             low, high = _halved(low, high, extent)
         least, defined = np.full(len(program.nodes), np.inf), True
@@ -42,7 +51,7 @@ class OperationRanges:
         while len(low):
             start, end, sure = _ranges(program, Interval(low, high), deadline)  # (K, B), (K, B), (B,)
             bounded = np.isfinite(start).all(axis=0) & np.isfinite(end).all(axis=0)  # (B,)
-            small = ((high - low) / np.where(extent > 0, extent, 1.0)).max(axis=1) <= FINEST
+            small = ((high - low) / np.where(extent > 0, extent, 1.0)).max(axis=1) <= TUNING.finest
             again = ~(bounded & sure) & ~small
             if again.sum() > most_boxes:
                 again[:] = False

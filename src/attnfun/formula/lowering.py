@@ -26,7 +26,7 @@ from .circuits import ONE, ZERO, Circuit, Linear, Unit
 from .composites import Composite
 from .cover import OperationRanges
 from .functions import TABLE
-from .products import EXP, LOG, WIDE, Factor, Products, is_number, is_whole, logarithm
+from .products import EXP, LOG, TUNING, Factor, Products, is_number, is_whole, logarithm
 from .program import Floats, Program, ProgramBuilder, ProgramNode, enclosed_constant
 from .quadratics import with_one_square
 
@@ -178,7 +178,7 @@ class _ProgramLowering:
         inner = node.args[1 if node.kind == "/" else 0]
         size = abs(self.cover.range(inner))
         known = node.kind == "/" or self._exponent(node) is not None
-        return known and bool(size.hi > WIDE * size.lo > 0) and len(self._chain(number).factors) > 1
+        return known and bool(size.hi > TUNING.wide * size.lo > 0) and len(self._chain(number).factors) > 1
 
     def _fused(self, number: int, node: ProgramNode, args: list[Linear], text: str) -> Linear | None:
         """One unit, if all operands depend on one form alone; a constant, if there is nothing they depend on."""

@@ -43,16 +43,25 @@ LOGARITHMS = {"log": Fraction(1), "log2": Fraction(14427, 10000), "log10": Fract
 CHOICES = ("min", "max", "where")
 OVER_E = Fraction(3679, 10000)
 """1/e, rounded up."""
-LARGEST_EXPONENT = 500
-"""Of powers of sums."""
-SMALL_POWERS = (8, 64, 1024)
-"""Logarithms are bounded by powers 1/8, 1/64 and 1/1024, over p; the smallest bound counts."""
-MOST_TERMS = 32
-"""A sum of more products has no bound."""
-MOST_POLES = 6
-"""A product of more factors with negative exponents has no bound."""
-MOST_ORDERED = 5
-"""All orders of so many axes are tried; of more axes only one."""
+
+
+@dataclass(frozen=True)
+class MajorantTuning:
+    """How large the products are that are bounded factor by factor."""
+
+    largest_exponent: int = 500
+    """Of powers of sums. For time."""
+    small_powers: tuple[int, ...] = (8, 64, 1024)
+    """Logarithms are bounded by powers 1/8, 1/64 and 1/1024, over p; the smallest bound counts. By trial."""
+    most_terms: int = 32
+    """A sum of more products has no bound. For time."""
+    most_poles: int = 6
+    """A product of more factors with negative exponents has no bound. For time: all sets of them are tried."""
+    most_ordered: int = 5
+    """All orders of so many axes are tried; of more axes only one. For time: the orders grow as the factorial."""
+
+
+TUNING = MajorantTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +153,7 @@ def _ways(program: Program, domain: Interval, boxes: Interval, p: float) -> Iter
     steps, whole = program.ranges(boxes), program.ranges(domain)
     has_logarithm = any(node.kind in LOGARITHMS for node in program.nodes)
     apart = any(node.kind in ("+", "max") for node in program.nodes)
-    for small in SMALL_POWERS[: None if has_logarithm else 1]:
+    for small in TUNING.small_powers[: None if has_logarithm else 1]:
         for sums in (True, False)[: None if apart else 1]:
             for chosen in (False, True)[: 2 if any(node.kind in CHOICES for node in program.nodes) else 1]:
                 yield _Sizes(program, steps, whole, boxes, Fraction(1, small * ceil(p)), sums, chosen)
@@ -247,7 +256,7 @@ class _Sizes(list[OperationSize]):
 
     def _power(self, a: OperationSize, exponent: Fraction, room: Flags) -> OperationSize:
         """For an exponent above zero; defined where `room` says so. `(Σ m_i)^q <= n^{max(q-1, 0)} Σ m_i^q`."""
-        if len(a.upper) > 1 and exponent > LARGEST_EXPONENT:
+        if len(a.upper) > 1 and exponent > TUNING.largest_exponent:
             unknown = (PowerProduct(np.full(len(self.boxes), inf), {}),)
             return OperationSize(unknown, self._nothing, a.positive, a.defined & room)
         more = Fraction(len(a.upper)) ** max(ceil(exponent) - 1, 0)
@@ -334,7 +343,7 @@ class _Sizes(list[OperationSize]):
             if exponent > 0:
                 size = directed.times_up(size, self._sup(number, exponent))
         best = np.full(len(self.boxes), inf)
-        if len(poles) > MOST_POLES:
+        if len(poles) > TUNING.most_poles:
             return best
         vanish = {number: self.vanishes(number) for number in poles}
         for count in range(len(poles) + 1):
@@ -354,7 +363,7 @@ class _Sizes(list[OperationSize]):
         """The p-mean of `Π|u_i|^{-a_i}`, at most, axis by axis in the best order [T 3.7]."""
         axes = sorted(frozenset[int]().union(*(self.depends[number] for number in poles)))
         best = np.full(len(self.boxes), inf)
-        for order in permutations(axes) if len(axes) <= MOST_ORDERED else [tuple(axes)]:
+        for order in permutations(axes) if len(axes) <= TUNING.most_ordered else [tuple(axes)]:
             mean, left = np.ones(len(self.boxes)), dict(poles)
             for axis in order:
                 here = {number: left.pop(number) for number in list(left) if axis in self.depends[number]}
@@ -439,7 +448,7 @@ class _Sizes(list[OperationSize]):
 
 def _few(terms: tuple[PowerProduct, ...], boxes: Interval) -> tuple[PowerProduct, ...]:
     """As many terms as are looked at; too many are no bound."""
-    return terms if len(terms) <= MOST_TERMS else (PowerProduct(np.full(len(boxes), inf), {}),)
+    return terms if len(terms) <= TUNING.most_terms else (PowerProduct(np.full(len(boxes), inf), {}),)
 
 
 def _number(size: Floats, up: bool) -> Floats:

@@ -20,10 +20,19 @@ from ..arithmetic.directed import rounded_up, sum_error
 from ..arithmetic.forms import Forms, Frame
 from .program import Floats
 
-LITTLE = 1e-3
-"""A form leads a maximum if no other exceeds it by more than this fraction of the maximum's range."""
-CLOSEST = 4
-"""Maxima of the function that are compared with one of the network."""
+
+@dataclass(frozen=True)
+class MaximaTuning:
+    """When forms lead, and how many maxima are compared."""
+
+    little: float = 1e-3
+    """A form leads a maximum if no other exceeds it by more than this fraction of the maximum's range. A round
+    number."""
+    closest: int = 4
+    """Maxima of the function that are compared with one of the network. For time."""
+
+
+TUNING = MaximaTuning()
 
 
 class Reference(Protocol):
@@ -107,7 +116,7 @@ class Maxima:
         """The few groups with the most similar directions."""
         centred, norms = self._directions
         likeness = np.abs(centred[:, 0] @ mine[0]) / np.where(norms > 0, norms, np.inf)  # (G,)
-        return np.argsort(-np.nan_to_num(likeness), kind="stable")[:CLOSEST].tolist()
+        return np.argsort(-np.nan_to_num(likeness), kind="stable")[: TUNING.closest].tolist()
 
 
 def _with_reference(lead: Forms, place: int) -> Forms:
@@ -172,7 +181,7 @@ class References:
         first = int(range_.lo.argmax())
         low, high = float(range_.lo.max()), float(range_.hi.max())
         gap = max(float((pieces - pieces[first : first + 1]).range.hi.max()), 0.0)
-        leading = gap <= LITTLE * (high - low)
+        leading = gap <= TUNING.little * (high - low)
         lead = Forms.exact(pieces.coefficients[first] * leading, pieces.frame)  # ()
         self.lo[place], self.hi[place] = (-float(pieces.slack[first]), gap) if leading else (low, high)
         self.groups.append(pieces)

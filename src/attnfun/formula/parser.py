@@ -12,6 +12,7 @@ import math
 import re
 import sys
 import warnings
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 
@@ -21,7 +22,18 @@ from .functions import CONSTANTS, FUNCTIONS, LOGIC, TRUTHS, ElementaryFunction
 from .program import SIGNS, Program, ProgramBuilder, ProgramNode
 
 COMMENT = re.compile(r"#[^\r\n]*")
-MAX_LENGTH = 100_000
+
+
+@dataclass(frozen=True)
+class ParserTuning:
+    """How long a formula may be."""
+
+    max_length: int = 100_000
+    """Letters of a formula. For time."""
+
+
+TUNING = ParserTuning()
+
 LARGEST = sys.float_info.max
 
 
@@ -46,8 +58,8 @@ def parse(text: str, variables: tuple[str, ...]) -> Program:
 def _syntax(text: str) -> ast.expr:
     if not isinstance(text, str) or not text.strip():
         raise InputError("a formula must be a non-empty text", got=repr(text))
-    if len(text) > MAX_LENGTH:
-        raise InputError(f"a formula may have at most {MAX_LENGTH} characters", got=len(text))
+    if len(text) > TUNING.max_length:
+        raise InputError(f"a formula may have at most {TUNING.max_length} characters", got=len(text))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # "1or x" is a mistake

@@ -12,8 +12,16 @@ import numpy as np
 
 from .program import Floats, Program, ProgramBuilder
 
-MOST = 500
-"""Pieces of a function that is written down."""
+
+@dataclass(frozen=True)
+class PolynomialTuning:
+    """How many pieces are written out."""
+
+    most: int = 500
+    """Pieces of a function that is written down. For time."""
+
+
+TUNING = PolynomialTuning()
 
 
 def is_spline(function: Any) -> bool:
@@ -82,19 +90,21 @@ def _pieces(builder: ProgramBuilder, x: int, function: Any) -> Pieces | None:
         function = BSpline(knots, function.get_coeffs(), degree)
     if isinstance(function, PPoly) and function.c.ndim == 2 and function.extrapolate != "periodic":
         knots, beyond = np.asarray(function.x, dtype=np.float64), bool(function.extrapolate)
-        pieces = [_powers(builder, x, float(knots[k]), function.c[:, k]) for k in range(min(len(knots) - 1, MOST + 1))]
+        pieces = [
+            _powers(builder, x, float(knots[k]), function.c[:, k]) for k in range(min(len(knots) - 1, TUNING.most + 1))
+        ]
     elif isinstance(function, BSpline) and function.c.ndim == 1 and function.extrapolate is True:
         degree, count = int(function.k), len(function.t) - 2 * int(function.k) - 1
         spans = [k for k in range(degree, degree + count) if function.t[k] < function.t[k + 1]]
         knots = np.array([*(function.t[k] for k in spans), function.t[degree + count]], dtype=np.float64)
-        pieces = [_de_boor(builder, x, function.t, function.c, degree, k) for k in spans[: MOST + 1]]
+        pieces = [_de_boor(builder, x, function.t, function.c, degree, k) for k in spans[: TUNING.most + 1]]
     elif isinstance(function, interp1d) and getattr(function, "_kind", "") == "linear" and np.ndim(function.y) == 1:
         knots, values, beyond = np.asarray(function.x, dtype=np.float64), function.y, False
-        count = min(len(knots) - 1, MOST + 1)
+        count = min(len(knots) - 1, TUNING.most + 1)
         pieces = [_chord(builder, x, knots[k : k + 2], values[k : k + 2]) for k in range(count)]
     else:
         return None
-    rising = len(pieces) <= MOST and bool((np.diff(knots) > 0).all())
+    rising = len(pieces) <= TUNING.most and bool((np.diff(knots) > 0).all())
     return Pieces(knots, pieces, beyond) if rising else None
 
 

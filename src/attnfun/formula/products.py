@@ -26,8 +26,17 @@ EXP, LOG, SQUARE = (
     Composite.of("log", Composite.variable()),
     Composite.of("*", Composite.variable(), Composite.variable()),
 )
-WIDE = 1e6
-"""Factors that vary by more than this do not go through logarithms."""
+
+
+@dataclass(frozen=True)
+class ProductTuning:
+    """Which factors go through logarithms."""
+
+    wide: float = 1e6
+    """Factors that vary by more than this do not go through logarithms. A round number."""
+
+
+TUNING = ProductTuning()
 
 
 @dataclass
@@ -53,7 +62,7 @@ class Factor:
     def narrow(self) -> bool:
         """May it go through logarithms?"""
         ends = np.abs([self.range.lo, self.range.hi])
-        return bool(ends.min() > 0 and ends.max() < WIDE * ends.min())
+        return bool(ends.min() > 0 and ends.max() < TUNING.wide * ends.min())
 
 
 class Products:

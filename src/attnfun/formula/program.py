@@ -27,8 +27,17 @@ from .functions import CONSTANTS, FUNCTIONS, JUMPS, OPERATIONS, PARAMETERS
 
 Floats = npt.NDArray[np.float64]
 
-NUMBERS = 2**24
-"""Numbers of all operations together that are held at a time."""
+
+@dataclass(frozen=True)
+class ProgramTuning:
+    """How much is held at a time."""
+
+    numbers: int = 2**24
+    """Numbers of all operations together that are held at a time. For memory: 128 MiB."""
+
+
+TUNING = ProgramTuning()
+
 SIGNS: dict[type[ast.AST], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -162,7 +171,7 @@ class Program:
 
     def _blocks(self, count: int, each: int) -> list[slice]:
         """Rows evaluated at a time, `each` numbers for an operation at one of them: all operations are kept."""
-        step = max(1, NUMBERS // (each * len(self.nodes)))
+        step = max(1, TUNING.numbers // (each * len(self.nodes)))
         return [slice(start, start + step) for start in range(0, max(count, 1), step)]
 
 

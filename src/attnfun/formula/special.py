@@ -10,6 +10,7 @@ proof needs the same ones when it is searched for and when it is checked.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, nextafter
@@ -24,7 +25,17 @@ from ..arithmetic.series import Coefficients
 from ..judge.ranges import Range, precision
 from ..judge.special import LARGEST_ORDER, SPECIAL, Special, bessel, coefficients, range_of
 
-REMEMBERED = 2**15
+
+@dataclass(frozen=True)
+class SpecialTuning:
+    """How much is kept."""
+
+    remembered: int = 2**15
+    """Enclosures of special functions that are kept. For memory."""
+
+
+TUNING = SpecialTuning()
+
 Order = tuple[float, float] | None
 """Ends of an interval that holds the order of a Bessel function."""
 
@@ -97,7 +108,7 @@ def _function(name: str, order: Order) -> Special:
     return bessel(name, fmpq(exact.numerator, exact.denominator) if low == high else arb(low).union(arb(high)))
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=TUNING.remembered)
 def _range(name: str, order: Order, low: float, high: float) -> tuple[float, float, bool]:
     """Ends of an interval with all values on [low, high], and whether it is defined there."""
     with precision():
@@ -105,7 +116,7 @@ def _range(name: str, order: Order, low: float, high: float) -> tuple[float, flo
         return _down(found.low), _up(found.high), found.defined
 
 
-@lru_cache(maxsize=REMEMBERED)
+@lru_cache(maxsize=TUNING.remembered)
 def _series(name: str, order: Order, low: float, high: float, degree: int) -> tuple[tuple[float, float], ...]:
     """Ends of the coefficients 0..degree on [low, high]."""
     with precision():

@@ -18,6 +18,7 @@ import math
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
@@ -91,14 +92,24 @@ REMEDIES = {
     "argmin": "use np.min or np.where",
 }
 OTHERWISE = "write it with functions that formulas have"
-LONGEST_PROGRAM = 200_000
-"""Operations that a function may be written down with."""
+
+
+@dataclass(frozen=True)
+class TracingTuning:
+    """How far a Python function is followed."""
+
+    longest_program: int = 200_000
+    """Operations that a function may be written down with. For time."""
+    deepest: int = 32
+    """Branches on values one after the other. A round number."""
+    most_runs: int = 256
+    """Runs of a function that branches. For time."""
+
+
+TUNING = TracingTuning()
+
 RUNS = "run_on_symbols"
 """The function that runs the user's (`tracing.py`): what stands before it is not theirs."""
-DEEPEST = 32
-"""Branches on values one after the other."""
-MOST_RUNS = 256
-"""Runs of a function that branches."""
 
 
 _NUMPY = Path(np.__file__).parent
@@ -149,8 +160,8 @@ class Tape:
 
     def symbol(self, number: int) -> Symbol:
         """An operation as a symbol."""
-        if number > LONGEST_PROGRAM:
-            raise refusal(f"a function of more than {LONGEST_PROGRAM} operations", "use fewer variables")
+        if number > TUNING.longest_program:
+            raise refusal(f"a function of more than {TUNING.longest_program} operations", "use fewer variables")
         return Symbol(self, number)
 
     def number_of(self, value: Any) -> int:
@@ -190,8 +201,8 @@ class Branches:
     def take(self, condition: Symbol) -> bool:
         """The answer to the next condition."""
         self.met.append(condition)
-        if len(self.met) > DEEPEST:
-            raise refusal(f"more than {DEEPEST} branches on values one after the other", "use np.where")
+        if len(self.met) > TUNING.deepest:
+            raise refusal(f"more than {TUNING.deepest} branches on values one after the other", "use np.where")
         return self.answers[len(self.met) - 1] if len(self.met) <= len(self.answers) else True
 
 
@@ -206,13 +217,13 @@ def branching(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def run(*args: Any) -> Any:
-        tape, runs = _tape(args), iter(range(MOST_RUNS))
+        tape, runs = _tape(args), iter(range(TUNING.most_runs))
         return function(*args) if tape is None else after((), tape, args, runs)
 
     def after(answers: tuple[bool, ...], tape: Tape, args: Sequence[Any], runs: Iterator[int]) -> Any:
         """The value once the first conditions are answered."""
         if next(runs, None) is None:
-            raise refusal(f"a function with more than {MOST_RUNS} ways through its branches", "use np.where")
+            raise refusal(f"a function with more than {TUNING.most_runs} ways through its branches", "use np.where")
         outer, tape.path = tape.path, Branches(answers)
         try:
             value, met = function(*args), tape.path.met

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -12,8 +13,17 @@ from .program import Program, ProgramNode
 BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "neg": 3, "**": 4}
 """How tightly operators bind; all else binds tighter."""
 TIGHT = 5
-LONGEST = 20_000
-"""Letters of a program that is written down as a formula."""
+
+
+@dataclass(frozen=True)
+class WritingTuning:
+    """How long a formula may be."""
+
+    longest: int = 20_000
+    """Letters of a program that is written down as a formula. A round number."""
+
+
+TUNING = WritingTuning()
 
 
 def written(program: Program, names: Sequence[str] | None = None) -> str | None:
@@ -26,11 +36,11 @@ def written(program: Program, names: Sequence[str] | None = None) -> str | None:
     texts: list[Spelled] = []
     for node in program.nodes:
         texts.append(_written(node, [texts[k] for k in node.args], names))
-        if len(texts[-1].text) > LONGEST:
+        if len(texts[-1].text) > TUNING.longest:
             return None
     outputs = [texts[k].text for k in program.outputs]
     whole = f"[{', '.join(outputs)}]" if program.is_vector else outputs[0]
-    return whole if len(whole) <= LONGEST else None
+    return whole if len(whole) <= TUNING.longest else None
 
 
 class Spelled(NamedTuple):

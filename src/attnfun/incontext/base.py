@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
+from dataclasses import dataclass
 from math import inf, log
 from typing import Any
 
@@ -34,8 +35,17 @@ from .report import Report
 Floats = npt.NDArray[np.float64]
 SMALLEST, LARGEST = 1e-50, 1e50
 """Parameters of other sizes leave the floats when they meet the data."""
-MOST_STEPS = 10**4
-"""Each step is several layers."""
+
+
+@dataclass(frozen=True)
+class EstimatorTuning:
+    """How large networks of estimators get."""
+
+    most_steps: int = 10**4
+    """Each step is several layers. A round number."""
+
+
+TUNING = EstimatorTuning()
 
 
 def check_number(name: str, value: Any, *, zero: bool, infinite: bool = False) -> None:
@@ -267,6 +277,6 @@ class InContextLearner(Learner):
         super()._check_parameters()
         flag("fit_intercept", self.fit_intercept)
         if self.n_steps is not None:
-            whole_number("n_steps, unless it is None,", self.n_steps, 1, MOST_STEPS)
+            whole_number("n_steps, unless it is None,", self.n_steps, 1, TUNING.most_steps)
         if self._steps > self._most_steps:
             raise InputError(f"n_steps must be at most {self._most_steps} in {self.dtype}", got=self._steps)

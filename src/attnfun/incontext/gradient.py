@@ -14,7 +14,7 @@ from ..arguments import as_float, real_array, real_number, whole_number
 from ..errors import InputError, did_you_mean, shown
 from ..network import Network
 from . import descent, exact
-from .base import MOST_STEPS, check_number
+from .base import TUNING, check_number
 from .linear import InContextRegressor
 from .losses import READY, Loss, of_formula
 from .precision import precision_of
@@ -195,7 +195,7 @@ class GradientDescent(InContextRegressor):
     def _check_parameters(self) -> None:
         if self.n_steps is not None:
             warnings.warn("n_steps of GradientDescent is now called steps", DeprecationWarning, stacklevel=4)
-        whole_number("steps", self.steps, 1, MOST_STEPS)
+        whole_number("steps", self.steps, 1, TUNING.most_steps)
         super()._check_parameters()
         if self.step is not None:
             check_number("step", self.step, zero=False)

@@ -44,15 +44,25 @@ from .banks import FAMILIES, LossBank, poisson
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Derivative = Callable[[Array, Array], tuple[Array, Array | float]]
-CUTS = (256, 16)
-"""Boxes along z and y on which the slope of ψ is enclosed."""
+
+
+@dataclass(frozen=True)
+class LossTuning:
+    """How finely losses that are formulas are bounded and written out."""
+
+    cuts: tuple[int, ...] = (256, 16)
+    """Boxes along z and y on which the slope of ψ is enclosed. A round number."""
+    most_tokens: int = 4096
+    """Tokens of the derivative of a formula. For memory."""
+    ratio: float = 1e-9
+    """A second derivative below minus this share of the largest one is negative. By trial: rounding stays below."""
+
+
+TUNING = LossTuning()
+
 BEYOND = 36.0
 """How far the score of the second token of e^z is above the largest z."""
 SMALLER = "Lower `reach`, the largest prediction that the network must bear."
-MOST_TOKENS = 4096
-"""Tokens of the derivative of a formula."""
-RATIO = 1e-9
-"""A second derivative below minus this share of the largest one is negative."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +162,7 @@ def of_formula(text: str, reach: float, labels: tuple[float, float], tolerance: 
 def _curvature(slope: Expression, text: str) -> float:
     """A bound on |∂ψ/∂z|; a loss with a negative one is refused."""
     box = slope.domain
-    ends = [np.linspace(low, high, count + 1) for low, high, count in zip(box.lo, box.hi, CUTS, strict=True)]
+    ends = [np.linspace(low, high, count + 1) for low, high, count in zip(box.lo, box.hi, TUNING.cuts, strict=True)]
     lows, highs = (np.stack(np.meshgrid(*sides, indexing="ij"), axis=-1).reshape(-1, 2) for sides in _sides(ends))
     found = slope.enclose(Interval(lows, highs))
     largest = float(np.maximum(np.abs(found.lo), np.abs(found.hi)).max())
@@ -162,7 +172,7 @@ def _curvature(slope: Expression, text: str) -> float:
         )
     values = slope.values(lows)[:, 0]  # (B,)
     worst = int(values.argmin())
-    if values[worst] < -RATIO * largest:
+    if values[worst] < -TUNING.ratio * largest:
         z, y = lows[worst]
         raise InputError(
             "a loss must be convex in the prediction z",
@@ -182,7 +192,13 @@ def _compiled(psi: Expression, tolerance: float, text: str, dtype: str) -> Compi
     for construction in ("spectral", "cross"):
         try:
             net = compile(
-                psi, psi.domain, tolerance, construction=construction, dtype=dtype, budget=MOST_TOKENS, progress=False
+                psi,
+                psi.domain,
+                tolerance,
+                construction=construction,
+                dtype=dtype,
+                budget=TUNING.most_tokens,
+                progress=False,
             )
         except ToleranceNotMet as error:
             reason = reason or str(error)  # of solved values: cells take more tokens than anybody has
@@ -190,7 +206,7 @@ def _compiled(psi: Expression, tolerance: float, text: str, dtype: str) -> Compi
         if len(net.network.attention) == 1:
             return net
     raise InputError(
-        f"the derivative of a loss must be within {tolerance:g} of heads with {MOST_TOKENS} tokens at most",
+        f"the derivative of a loss must be within {tolerance:g} of heads with {TUNING.most_tokens} tokens at most",
         got=f"{text} ({reason})" if reason else text,
         remedy="Raise `tolerance`, or lower `reach`.",
     )

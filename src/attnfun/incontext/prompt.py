@@ -33,8 +33,19 @@ REACH = 8.0
 """Largest deviation from the mean, in units."""
 FAR = 64.0
 """Largest mean, in units, of a column that is measured from zero."""
-CONSTANT = 2.0**-44
-"""Relative spread up to which a column is taken for constant: that of rounding."""
+
+
+@dataclass(frozen=True)
+class PromptTuning:
+    """When columns and coefficients count as constant or as zero."""
+
+    constant: float = 2.0**-44
+    """Relative spread up to which a column is taken for constant: that of rounding. By trial."""
+    small: float = 2.0**-10
+    """Coefficients that are all below this count as zero when it comes to relative changes. A round number."""
+
+
+TUNING = PromptTuning()
 
 
 def columns(features: int, outputs: int, blocks: int = 1) -> dict[str, int]:
@@ -65,7 +76,7 @@ class Units:
         """Powers of two that fit the examples; `least` bounds those of x from below, `common` makes them equal."""
         away = X - X.mean(axis=0) if centred else X
         spread = np.maximum(np.abs(away).max(axis=0) / REACH, np.sqrt(np.square(away).mean(axis=0)))
-        spread = np.where(spread > CONSTANT * np.abs(X).max(axis=0), spread, 0.0)
+        spread = np.where(spread > TUNING.constant * np.abs(X).max(axis=0), spread, 0.0)
         if common:
             spread = np.full_like(spread, spread.max())
         y_units = power_of_two(np.abs(y).max(axis=0)) if y_unit is None else np.full(y.shape[1], y_unit)
@@ -88,10 +99,6 @@ def power_of_two(sizes: Floats) -> Floats:
     return np.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
-SMALL = 2.0**-10
-"""Coefficients that are all below this count as zero when it comes to relative changes."""
-
-
 @dataclass(frozen=True)
 class Answer:
     """What a learner says: coefficients (m, d), intercepts (m,) and values at the queries (k, m)."""
@@ -100,7 +107,7 @@ class Answer:
     intercept: Floats
     values: Floats
     change: float
-    """Largest change of a coefficient in the last step, relative to the largest (or SMALL), in the prompt's units."""
+    """Largest change of a coefficient in the last step, relative to the largest (or `small`), in the prompt's units."""
     peaks: Floats
     """For each step, the largest value of the linear model at an example; empty where the learner needs no bound."""
 
@@ -128,7 +135,7 @@ class Prompt:
         each = m // self.blocks  # coefficients of a state row
         state, rest = out[: 2 * p * self.blocks], out[2 * p * self.blocks :]
         last, scaled = (self._coefficients(state[:, at : at + each]) for at in (m + p, m + p + each))  # (p, m) each
-        change = float(np.abs(scaled - last).max() / max(np.abs(scaled).max(), SMALL))
+        change = float(np.abs(scaled - last).max() / max(np.abs(scaled).max(), TUNING.small))
         w = scaled * self.units.y
         coefficients = (w[: len(self.units.x)] / self.units.x[:, None]).T  # (m, d)
         intercept = np.zeros(m)

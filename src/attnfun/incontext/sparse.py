@@ -25,6 +25,8 @@ and value 0: it gets the value times σ(R (±a - α)), exactly 0 or 1 times it e
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..network import Attention, Layer, Network
@@ -34,17 +36,25 @@ from .precision import precision_of
 from .prompt import columns
 from .registers import RegisterHead, RegisterMove, Registers, Sum, attention, moving, rewrite, widen
 
-FIRST = -2.0
-"""Base-two logarithm of the first μ; mean squares of the features are about 1."""
-RESTS = 2
-"""Steps at the end with the last μ."""
+
+@dataclass(frozen=True)
+class SparseTuning:
+    """How the weight of the penalty falls."""
+
+    first: float = -2.0
+    """Base-two logarithm of the first μ; mean squares of the features are about 1. By trial."""
+    rests: int = 2
+    """Steps at the end with the last μ. By trial."""
+
+
+TUNING = SparseTuning()
 
 
 def weights(n_steps: int, dtype: str) -> list[float]:
     """μ for each step."""
     last = precision_of(dtype).least_weight
-    falling = np.linspace(FIRST, last, max(1, n_steps - RESTS))
-    return np.exp2(np.append(falling, np.full(RESTS, last)))[:n_steps].tolist()
+    falling = np.linspace(TUNING.first, last, max(1, n_steps - TUNING.rests))
+    return np.exp2(np.append(falling, np.full(TUNING.rests, last)))[:n_steps].tolist()
 
 
 def network(n_features: int, n_outputs: int, intercept: bool, n_steps: int, dtype: str) -> Network:

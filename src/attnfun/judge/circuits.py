@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf, nextafter
 
@@ -28,7 +28,7 @@ from .errors import NotCovered, Unreadable
 from .files import Attention, Claim, Domain, Floats, Network, Proof
 from .forms import Form, Unknowns
 from .formula import Step
-from .limits import A_BOX, Limits
+from .limits import Limits, on_box
 from .models import Model, space
 from .network import Evaluator, Feature, Head, Map
 from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, smaller, up
@@ -36,26 +36,38 @@ from .slopes import gradients, times
 from .structure import Follower, Tokens
 from .symbols import Sum, Symbols
 
-CELLS = 16
-"""Pieces of the range of an argument, all but those at its ends of one width."""
-HALVINGS = 24
-"""Times that the pieces at its ends are halved."""
-MOST_LETTERS = 2**20
-"""Of what heads compute, in words."""
-TRIED = 48
-"""Points at which a head is compared with its function; as many towards each end, ever closer."""
-ROOM = (1.04, 1.005)
-"""Heads are judged to be within this multiple of the largest distance found there; then closer, if that does not do."""
-SPARSE = 8
-"""One in so many of them shows what rounding adds."""
-COARSER = (1.5, 4.0)
-"""Where a head is nowhere so close."""
-WIDER = 2.0**-30
-"""The fraction of its width by which an interval is widened, so that heads that are alike are judged once."""
-EDGES = 40
-"""Distances from the edge of a range, each four times as long as the one before, at which a modulus is tried."""
-MOST_BOXES = 256
-"""Boxes for the ranges of the steps of a formula."""
+
+@dataclass(frozen=True)
+class CircuitLimits:
+    """How finely heads of circuits are compared with their functions."""
+
+    cells: int = 16
+    """Pieces of the range of an argument, all but those at its ends of one width. A round number."""
+    halvings: int = 24
+    """Times that the pieces at its ends are halved. A round number."""
+    most_letters: int = 2**20
+    """Of what heads compute, in words. For memory."""
+    tried: int = 48
+    """Points at which a head is compared with its function; as many towards each end, ever closer. For time."""
+    room: tuple[float, ...] = (1.04, 1.005)
+    """Heads are judged to be within this multiple of the largest distance found there; then closer, if that does
+    not do. By trial."""
+    sparse: int = 8
+    """One in so many of them shows what rounding adds. For time."""
+    coarser: tuple[float, ...] = (1.5, 4.0)
+    """Where a head is nowhere so close. By trial."""
+    wider: float = 2.0**-30
+    """The fraction of its width by which an interval is widened, so that heads that are alike are judged once. A
+    round number."""
+    edges: int = 40
+    """Distances from the edge of a range, each four times as long as the one before, at which a modulus is tried. A
+    round number."""
+    most_boxes: int = 256
+    """Boxes for the ranges of the steps of a formula. For time."""
+
+
+TUNING = CircuitLimits()
+
 
 HeadBound = Callable[[Claim, float], arb]
 Ranges = dict[tuple[object, ...], tuple[Range, arb]]
@@ -69,7 +81,7 @@ def bound_by_circuit(
     """A bound on `|target - network|` on a box, and whether the target is defined there."""
     ranges, defined = _ranges(steps[0], box, limits)
     best = INFINITE
-    for room in ROOM:
+    for room in TUNING.room:
         unknowns = Unknowns(box.low, box.high, sparing=False)
         symbols = Symbols([Range(arb(a), arb(b)) for a, b in zip(box.low.tolist(), box.high.tolist(), strict=True)])
         target = symbols.evaluated(*steps, symbols.variables, ranges)
@@ -88,13 +100,15 @@ def _ranges(steps: list[Step], box: Box, limits: Limits) -> tuple[list[Range], b
     whole: list[Range] = []
     stack, count, defined, size_ = [box], 0, True, len(box.low)
     extent = np.maximum(box.high - box.low, np.finfo(np.float64).tiny)
-    least = min(MOST_BOXES, 4**size_) if size_ <= 3 else 1
+    least = min(TUNING.most_boxes, 4**size_) if size_ <= 3 else 1
     while stack:
-        limits.step(A_BOX + space(size_, 1).count ** 2 * len(steps))
+        limits.step(on_box(space(size_, 1).count ** 2 * len(steps)))
         here, count = stack.pop(), count + 1
         models = formula.evaluate(steps, range(len(steps)), here.variables(space(size_, 1)))
         sound = all(model.range.defined and model.range.bounded for model in models)
-        halves = here.cut(here.longest(extent)) if count + len(stack) < (least if sound else MOST_BOXES) else None
+        halves = (
+            here.cut(here.longest(extent)) if count + len(stack) < (least if sound else TUNING.most_boxes) else None
+        )
         if halves is not None:
             stack += halves
             continue
@@ -156,11 +170,11 @@ class _Circuit(Follower):
             if low <= whole.low and whole.high <= high:
                 return close
         width = float(whole.high - whole.low)
-        low, high = float(whole.low) - WIDER * width, float(whole.high) + WIDER * width
+        low, high = float(whole.low) - TUNING.wider * width, float(whole.high) + TUNING.wider * width
         ends = np.array([np.nextafter(low, -inf)]), np.array([np.nextafter(high, inf)])
         network = Network((part,), 1, 1, self.claim.network.dtype)  # of one variable
         found = _sampled(part, network, text, ends)
-        for room in (self.room, *COARSER):
+        for room in (self.room, *TUNING.coarser):
             inner = replace(
                 self.claim, network=network, domain=Domain(*ends, ("z",)), outputs=1, bound=room * found, norm=inf,
                 target={"kind": "expression", "text": text}, arrays={}, proof=premise, parts=(), declared=(),
@@ -170,13 +184,13 @@ class _Circuit(Follower):
             if close.is_finite():
                 self.known[key].append((float(ends[0][0]), float(ends[1][0]), close))
                 return close
-        raise NotCovered(f"a head that is not within {COARSER[-1] * found:.3g} of {text[:80]}")
+        raise NotCovered(f"a head that is not within {TUNING.coarser[-1] * found:.3g} of {text[:80]}")
 
 
 def _hints(proof: Proof) -> Iterator[tuple[str, Proof | None]]:
     """What each head computes, in words, and a proof of it; nobody believes either."""
     functions, premise = proof.data.get("functions"), proof.data.get("premise")
-    if functions is None or functions.dtype != np.uint8 or functions.ndim != 1 or len(functions) > MOST_LETTERS:
+    if functions is None or functions.dtype != np.uint8 or functions.ndim != 1 or len(functions) > TUNING.most_letters:
         return
     if premise is None or premise.dtype != np.int64 or premise.ndim != 1:
         raise Unreadable("the rule 'circuit' must name a premise for each head")
@@ -208,8 +222,8 @@ def _alone(layer: Attention, number: int, feature: int) -> Attention:
 
 def _sampled(layer: Attention, network: Network, text: str, ends: tuple[Floats, Floats]) -> float:
     """The largest distance of a head from its function at some points, rounding included; a hint."""
-    near = (ends[1] - ends[0]) * 2.0 ** -np.arange(1.0, TRIED)[:, None]  # (P, 1)
-    points = np.concatenate([np.linspace(ends[0], ends[1], TRIED), ends[0] + near, ends[1] - near])  # (3P, 1)
+    near = (ends[1] - ends[0]) * 2.0 ** -np.arange(1.0, TUNING.tried)[:, None]  # (P, 1)
+    points = np.concatenate([np.linspace(ends[0], ends[1], TUNING.tried), ends[0] + near, ends[1] - near])  # (3P, 1)
     low, high = formula.values_at(text, ("z",), points)  # (3P, 1) each
     keys = layer.memory @ layer.key[0] + layer.key_bias[0]  # (M, k)
     values = layer.memory @ layer.value[0] + layer.value_bias[0]  # (M, 1)
@@ -217,7 +231,7 @@ def _sampled(layer: Attention, network: Network, text: str, ends: tuple[Floats, 
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))  # (3P, M)
     apart = np.abs(weights @ values / weights.sum(axis=1, keepdims=True) - (low + high) / 2)  # (3P, 1)
     evaluator, here, rounded = Evaluator(network), space(1, 0), 0.0
-    for point in points[:TRIED:SPARSE].ravel().tolist():
+    for point in points[: TUNING.tried : TUNING.sparse].ravel().tolist():
         ((output,), _) = evaluator([Feature(Model.constant(here, arb(point)), ZERO)], {})
         rounded = max(rounded, float(output.error))
     return float(apart.max()) + rounded
@@ -258,7 +272,7 @@ class Unit:
         if apart.is_zero():
             return ZERO
         best, edge = times(self.slope(whole), apart), apart
-        for _ in range(EDGES):
+        for _ in range(TUNING.edges):
             if best.is_finite() or not whole.low + 2 * edge < whole.high - 2 * edge:
                 break
             ends = Range.of(whole.low, whole.low + edge + apart), Range.of(whole.high - edge - apart, whole.high)
@@ -296,8 +310,8 @@ def _pieces(whole: Range) -> list[Range]:
     width = (whole.high - whole.low).mid()
     if not whole.bounded or width.is_zero():
         return [whole]
-    near = [width * arb(2) ** -k for k in range(HALVINGS, 3, -1)]
-    even = [width * k / CELLS for k in range(2, CELLS - 1)]
+    near = [width * arb(2) ** -k for k in range(TUNING.halvings, 3, -1)]
+    even = [width * k / TUNING.cells for k in range(2, TUNING.cells - 1)]
     cuts = [whole.low + each for each in near] + [whole.low + each for each in even]
     cuts += [whole.high - each for each in reversed(near)]
     ends = [whole.low, *(cut.mid() for cut in cuts), whole.high]

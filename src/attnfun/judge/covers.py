@@ -19,10 +19,18 @@ from .models import Model, Space
 from .network import Focus
 from .ranges import ZERO, Range, larger, up
 
-MOST_NODES = 2**22
-"""Nodes of a cover."""
-DEEPER = 10
-"""Times that a leaf is cut further."""
+
+@dataclass(frozen=True)
+class CoverLimits:
+    """How large covers are, and how far leaves are cut further."""
+
+    most_nodes: int = 2**22
+    """Nodes of a cover. For memory."""
+    deeper: int = 10
+    """Times that a leaf is cut further. For time."""
+
+
+TUNING = CoverLimits()
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +89,8 @@ def leaves(proof: Proof, roots: list[Box], narrow: Callable[[Box, Focus], Focus]
     `roots + 2k + 1`, k the number of cut nodes before it.
     """
     axes, series = _bytes(proof, "axes"), _bytes(proof, "series")
-    if len(axes) > MOST_NODES:
-        raise NotCovered(f"a cover with more than {MOST_NODES} nodes")
+    if len(axes) > TUNING.most_nodes:
+        raise NotCovered(f"a cover with more than {TUNING.most_nodes} nodes")
     cut = axes != LEAF
     cuts = int(cut.sum())
     if len(axes) != len(roots) + 2 * cuts or len(series) != len(roots) + cuts:
@@ -129,7 +137,7 @@ def settle(leaf: Leaf, extent: Floats, enough: float, bound: Bound) -> tuple[arb
         here, depth = stack.pop()
         (found, focus), boxes = bound(here), boxes + 1
         halves = None
-        if not found <= enough and depth < DEEPER:
+        if not found <= enough and depth < TUNING.deeper:
             halves = here.box.cut(here.box.longest(extent))
         if halves is not None:
             stack += [(Leaf(half, True, focus), depth + 1) for half in reversed(halves)]

@@ -28,28 +28,40 @@ Floats = npt.NDArray[np.float64]
 Tensors = dict[str, Array]
 
 FILE_FORMATS = (1, 2)
-LARGEST_FILE = 2**28
-"""Bytes."""
-DEEPEST = 32
-"""Parts and lemmas stand inside each other at most so deep."""
+
+
+@dataclass(frozen=True)
+class FileLimits:
+    """What files may hold."""
+
+    most_dimensions: int = 3
+    """Axes of an array that is stored without its zeros. Counted: none has more."""
+    most_numbers: int = 2**21
+    """Numbers of all such arrays together. For memory."""
+    largest_file: int = 2**28
+    """Bytes. For memory."""
+    deepest: int = 32
+    """Parts and lemmas stand inside each other at most so deep. A round number: far below the limit of Python."""
+    most_written_out: int = 2**16
+    """Memory tokens of factored attention that are written out. For memory."""
+    most_axes: int = 16
+    """Axes of factored attention. For memory."""
+    most_parts: int = 1000
+    """Layers of a network, parts of a claim and premises of a lemma. A round number."""
+    most_products: int = 2**22
+    """Products in one evaluation of a network: the judge's memory grows with them. For memory."""
+    most_stored: int = 2**24
+    """Products that make keys and values of the memory tokens of a layer. For time."""
+    most_words: int = 2**24
+    """Letters of a description. For memory."""
+
+
+TUNING = FileLimits()
+
 LEAF = 255
 """The axis of a node of a cutting tree that is not cut."""
-MOST_WRITTEN_OUT = 2**16
-"""Memory tokens of factored attention that are written out."""
-MOST_AXES = 16
-"""Axes of factored attention."""
-MOST_DIMENSIONS, MOST_NUMBERS = 3, 2**21
-"""Of arrays that are stored without their zeros; numbers of all of them together."""
-MOST_PARTS = 1000
-"""Layers of a network, parts of a claim and premises of a lemma."""
-MOST_PRODUCTS = 2**22
-"""Products in one evaluation of a network: the judge's memory grows with them."""
 MOST_FEATURES = 1024
 """Features of stock attention up to which small heads become heads of 16."""
-MOST_STORED = 2**24
-"""Products that make keys and values of the memory tokens of a layer."""
-MOST_WORDS = 2**24
-"""Letters of a description."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,13 +196,13 @@ def read(path: str | os.PathLike[str]) -> Claim:
 def contents(path: str | os.PathLike[str]) -> tuple[Any, Tensors]:
     """The description in a file, and its arrays."""
     try:
-        if Path(path).stat().st_size > LARGEST_FILE:
-            raise NotCovered(f"files of more than {LARGEST_FILE} bytes")
+        if Path(path).stat().st_size > TUNING.largest_file:
+            raise NotCovered(f"files of more than {TUNING.largest_file} bytes")
         with safe_open(str(path), "numpy") as file:
             words = (file.metadata() or {}).get("attnfun", "")
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-        if len(words) > MOST_WORDS:
-            raise NotCovered(f"descriptions of more than {MOST_WORDS} letters")
+        if len(words) > TUNING.most_words:
+            raise NotCovered(f"descriptions of more than {TUNING.most_words} letters")
         description = json.loads(words)
     except (SafetensorError, OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError) as reason:
         raise Unreadable(f"{path} must be a complete file of attnfun: {reason}") from None
@@ -206,13 +218,13 @@ def _with_zeros(description: Any, tensors: Tensors) -> Tensors:
     shapes, total = entry(description, "sparse", dict), 0
     found = dict(tensors)
     for name in shapes:
-        size = _sizes(shapes, name, MOST_DIMENSIONS)
+        size = _sizes(shapes, name, TUNING.most_dimensions)
         total += size
         places, numbers = (found.pop(f"{name}.{kind}", None) for kind in ("places", "numbers"))
         if places is None or numbers is None or name in found or places.dtype != np.int64 or places.ndim != 1:
             raise Unreadable(f"the array {name[:40]} must have places and numbers")
-        if total > MOST_NUMBERS:
-            raise NotCovered(f"arrays of more than {MOST_NUMBERS} numbers")
+        if total > TUNING.most_numbers:
+            raise NotCovered(f"arrays of more than {TUNING.most_numbers} numbers")
         ends = places.size == 0 or (places[0] >= 0 and places[-1] < size)
         if numbers.shape != places.shape or not ends or (np.diff(places) <= 0).any():
             raise Unreadable(f"the numbers of {name[:40]} must have places of their own in it")
@@ -245,8 +257,8 @@ def number_in(data: Any, name: str, least: float = 0.0) -> float:
 def _few(data: Any, name: str) -> list[Any]:
     """A list that is not too long."""
     found = entry(data, name, list)
-    if len(found) > MOST_PARTS:
-        raise NotCovered(f"more than {MOST_PARTS} {name}")
+    if len(found) > TUNING.most_parts:
+        raise NotCovered(f"more than {TUNING.most_parts} {name}")
     return found
 
 
@@ -264,8 +276,8 @@ def _below(tensors: Tensors, prefix: str) -> Tensors:
 
 def claim_of(data: Any, tensors: Tensors, depth: int = 0) -> Claim:
     """The claim in a description and its arrays."""
-    if depth > DEEPEST:
-        raise Unreadable(f"parts may stand {DEEPEST} deep inside each other")
+    if depth > TUNING.deepest:
+        raise Unreadable(f"parts may stand {TUNING.deepest} deep inside each other")
     domain = _domain(entry(data, "domain", dict))
     outputs = _sizes(data, "output_shape", 2)
     network = _network(entry(data, "network", dict), tensors, len(domain.low), outputs)
@@ -377,8 +389,8 @@ def _names(data: Any, size: int) -> tuple[str, ...]:
 
 
 def _proof(data: Any, tensors: Tensors, place: str = "proof", depth: int = 0) -> Proof:
-    if depth > DEEPEST:
-        raise Unreadable(f"lemmas may stand {DEEPEST} deep inside each other")
+    if depth > TUNING.deepest:
+        raise Unreadable(f"lemmas may stand {TUNING.deepest} deep inside each other")
     names = entry(data, "data", list)
     if not all(isinstance(name, str) and f"{place}.{name}" in tensors for name in names):
         raise Unreadable(f"the file must have the data of {place}")
@@ -410,8 +422,8 @@ def _network(data: Any, tensors: Tensors, inputs: int, outputs: int) -> Network:
     if prod(sizes) != outputs:
         raise Unreadable("the network must put out as many numbers as the file says")
     network = Network(layers, length, width, dtype)
-    if sum(network.products) > MOST_PRODUCTS:
-        raise NotCovered(f"networks with more than {MOST_PRODUCTS} products")
+    if sum(network.products) > TUNING.most_products:
+        raise NotCovered(f"networks with more than {TUNING.most_products} products")
     return network
 
 
@@ -476,15 +488,15 @@ def _written_out(plain: Any, weights: dict[str, Floats]) -> Attention:
 
     Token (j_1, ..., j_r) has the score `Σ_k (a_k[j_k] q_k + b_k[j_k])`: its key is (a, b), and the query (q, 1).
     """
-    if _sizes(plain, "sizes", MOST_AXES) > MOST_WRITTEN_OUT:
-        raise NotCovered(f"factored attention with more than {MOST_WRITTEN_OUT} memory tokens")
+    if _sizes(plain, "sizes", TUNING.most_axes) > TUNING.most_written_out:
+        raise NotCovered(f"factored attention with more than {TUNING.most_written_out} memory tokens")
     sizes, query, bias = plain["sizes"], _of(weights, "query", 3), _of(weights, "query_bias", 2)
     rank, values = len(sizes), _of(weights, "values", 2)
     parts = [_of(weights, name, 1) for name in ("slopes", "offsets")]
     fits = rank > 0 and query.shape[::2] == (1, rank) and bias.shape == (1, rank) and len(values) == prod(sizes)
     if not fits or any(part.size != sum(sizes) for part in parts):
         raise Unreadable("factored attention must have a slope and an offset for each token of its axes")
-    if values.shape[1] ** 2 > MOST_PRODUCTS:
+    if values.shape[1] ** 2 > TUNING.most_products:
         raise NotCovered("factored attention with so many values a token")
     axes = [np.split(part, np.cumsum(sizes)[:-1]) for part in parts]
     grids = [grid.ravel() for each in axes for grid in np.meshgrid(*each, indexing="ij")]
@@ -547,6 +559,8 @@ def _after(layer: Layer, sizes: tuple[int, int]) -> tuple[tuple[int, int], int]:
         stored = heads * memory * features * (keys + values)
     if not fits or min(after) < 1:
         raise Unreadable("the layers of the network must fit together")
-    if max(products, prod(after)) > MOST_PRODUCTS or stored > MOST_STORED:
-        raise NotCovered(f"layers with more than {MOST_PRODUCTS} products, or {MOST_STORED} for keys and values")
+    if max(products, prod(after)) > TUNING.most_products or stored > TUNING.most_stored:
+        raise NotCovered(
+            f"layers with more than {TUNING.most_products} products, or {TUNING.most_stored} for keys and values"
+        )
     return after, products

@@ -27,16 +27,24 @@ from .errors import NotCovered
 from .files import Floats
 from .ranges import ONE, ZERO, Range, down, larger, largest, smallest, up
 
-SAME = 2.0**-60
-"""Maxima of the target that differ by less than this fraction of their sizes are one."""
-CLOSEST = 4
-"""Earlier maxima that a new one is compared with."""
-FEW = 4
-"""Among so few forms each is tried as the one to start from."""
-MOST_FORMS = 4096
-"""Forms of one maximum."""
-MOST_COMPARED = 64
-"""Forms of one maximum of which each is compared with each other."""
+
+@dataclass(frozen=True)
+class FormLimits:
+    """How many forms of a maximum are compared."""
+
+    same: float = 2.0**-60
+    """Maxima of the target that differ by less than this fraction of their sizes are one. A round number."""
+    closest: int = 4
+    """Earlier maxima that a new one is compared with. For time."""
+    few: int = 4
+    """Among so few forms each is tried as the one to start from. For time."""
+    most_forms: int = 4096
+    """Forms of one maximum. For memory."""
+    most_compared: int = 64
+    """Forms of one maximum of which each is compared with each other. For time."""
+
+
+TUNING = FormLimits()
 
 
 class Form:
@@ -162,10 +170,10 @@ class Unknowns:
         A maximum of the target is written through an earlier one only if they are the same: it must have no error.
         Forms that are nowhere above another one are left out: a network may leave its own out, too.
         """
-        if len(forms) > MOST_FORMS:
-            raise NotCovered(f"a maximum of more than {MOST_FORMS} forms")
-        forms = _leading(forms) if len(forms) <= MOST_COMPARED else forms
-        tried = range(len(forms)) if len(forms) <= FEW else [int(np.argmax([float(f.range.low) for f in forms]))]
+        if len(forms) > TUNING.most_forms:
+            raise NotCovered(f"a maximum of more than {TUNING.most_forms} forms")
+        forms = _leading(forms) if len(forms) <= TUNING.most_compared else forms
+        tried = range(len(forms)) if len(forms) <= TUNING.few else [int(np.argmax([float(f.range.low) for f in forms]))]
         gaps = [up(largest([(f - forms[k]).range.high for f in forms])) for k in tried]
         gap = smallest(gaps)
         first = forms[next(k for k, each in zip(tried, gaps, strict=True) if each <= gap)]
@@ -173,7 +181,7 @@ class Unknowns:
             return first
         rough = self._rough(forms)
         ways = [self._through(earlier, forms, rough) for earlier in self._similar(rough)]
-        enough = gap if self.sparing and not target else up(SAME * gap)
+        enough = gap if self.sparing and not target else up(TUNING.same * gap)
         if ways and (error := smallest([each for _, each in ways])) <= enough:
             return next(form for form, each in ways if each <= error) + self.error(error)
         new = self.new(Range(ZERO, gap), named=True)
@@ -199,7 +207,7 @@ class Unknowns:
             / max(float(np.linalg.norm(each.rough)), 1e-300)
             for each in same
         ]
-        return [same[k] for k in np.argsort(alike, kind="stable")[:CLOSEST].tolist()]
+        return [same[k] for k in np.argsort(alike, kind="stable")[: TUNING.closest].tolist()]
 
     def _through(self, earlier: Maximum, forms: Sequence[Form], rough: Floats) -> tuple[Form, arb]:
         """`c M + ρ` for an earlier maximum M, and how far the maximum of the forms is from it."""

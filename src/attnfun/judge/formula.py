@@ -44,9 +44,22 @@ class Program:
     outputs: tuple[int, ...]
 
 
-LONGEST = 100_000
-DEEPEST = 150
-"""Operations inside each other."""
+@dataclass(frozen=True)
+class FormulaLimits:
+    """What formulas may hold."""
+
+    longest: int = 100_000
+    """Letters of a formula. For time."""
+    deepest: int = 150
+    """Operations inside each other. A round number: far below the limit of Python."""
+    largest_exponent: int = 5000
+    """Whole exponents beyond are not multiplied out. For time."""
+    most_digits: int = 4000
+    """Digits of a number. For time."""
+
+
+TUNING = FormulaLimits()
+
 DIGITS = "[0-9](?:_?[0-9])*"
 TOKEN = re.compile(
     r"\s*(?:(?P<number>0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+"
@@ -80,16 +93,14 @@ BINDING = {"or": 0, "and": 1, **dict.fromkeys(COMPARISONS, 3), "+": 4, "-": 4, "
 """How tightly operators between two expressions bind."""
 NEGATION, SIGN = 2, 6
 """How tightly `not` and signs before an expression bind; powers bind tightest."""
-LARGEST_EXPONENT = 5000
-MOST_DIGITS = 4000
 LARGEST, LEAST = Fraction(sys.float_info.max), Fraction(1, 2**1074)
 """The largest and the smallest positive number of float64."""
 
 
 def read(text: str, variables: tuple[str, ...]) -> tuple[list[Step], list[int]]:
     """The steps of a formula in these variables, and which of them are its outputs."""
-    if len(text) > LONGEST:
-        raise Unreadable(f"a formula may have {LONGEST} characters; this one has {len(text)}")
+    if len(text) > TUNING.longest:
+        raise Unreadable(f"a formula may have {TUNING.longest} characters; this one has {len(text)}")
     reader = _Reader(text, variables)
     outputs = reader.outputs()
     return reader.steps, outputs
@@ -172,8 +183,8 @@ class _Reader:
     def expression(self, level: int = 0) -> int:
         """An expression whose outermost operators bind at least so tightly, as numbered in `BINDING`."""
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise Unreadable(f"a formula may have {DEEPEST} operations inside each other")
+        if self.depth > TUNING.deepest:
+            raise Unreadable(f"a formula may have {TUNING.deepest} operations inside each other")
         result = self.prefixed(level)
         while BINDING.get(self.next, -1) >= level:
             operator = self.next
@@ -300,13 +311,13 @@ def _tokens(text: str) -> list[str]:
 def _number(token: str) -> Fraction:
     """A number exactly as written, if it is within the range of float64."""
     digits = token.replace("_", "").lower()
-    if len(digits) > MOST_DIGITS:
-        raise Unreadable(f"the number {token[:40]} must have at most {MOST_DIGITS} digits")
+    if len(digits) > TUNING.most_digits:
+        raise Unreadable(f"the number {token[:40]} must have at most {TUNING.most_digits} digits")
     if digits[:2] in ("0x", "0o", "0b"):
         number = Fraction(int(digits, 0))
     else:
         mantissa, _, exponent = digits.partition("e")
-        if abs(int(exponent or 0)) > LARGEST_EXPONENT:
+        if abs(int(exponent or 0)) > TUNING.largest_exponent:
             raise Unreadable(f"the number {token[:40]} is beyond all formats")
         number = Fraction(mantissa) * Fraction(10) ** int(exponent or 0)
     if abs(number) > LARGEST or (number and abs(number) <= LEAST / 2):
@@ -419,7 +430,7 @@ def _where(condition: Model, f: Model, g: Model) -> Model:
 def _power(base: Model, exponent: Model) -> Model:
     """Whole exponents by products, others as `e^(exponent log base)`; 0 to a positive power is 0."""
     number = exponent.polynomial[0]
-    if exponent.reach.is_zero() and number.is_integer() and abs(number) <= LARGEST_EXPONENT:
+    if exponent.reach.is_zero() and number.is_integer() and abs(number) <= TUNING.largest_exponent:
         return base.power(round(float(number)))
     if base.range.low > 0 or not (exponent.range.low > 0 and base.range.high >= 0):
         return (exponent * base.after("log")).after("exp")

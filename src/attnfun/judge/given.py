@@ -26,14 +26,24 @@ from .noisy import Noisy, weighted
 from .ranges import precision, up
 
 KINDS = ("outputs", "difference", "error")
-ORDER = 2
-"""Degree of the Taylor models."""
-MOST_VARIABLES = 16
-"""Inputs of networks that are judged."""
+
+
+@dataclass(frozen=True)
+class GivenLimits:
+    """How networks that others made are enclosed."""
+
+    order: int = 2
+    """Degree of the Taylor models. By trial."""
+    most_variables: int = 16
+    """Inputs of networks that are judged. For time."""
+    few: int = 4
+    """In more variables: halves are hardly better known than the whole. By trial."""
+
+
+TUNING = GivenLimits()
+
 SEARCHED = {1: 256, 2: 128, 3: 64, 4: 32}
 """Boxes in D variables that the judge cuts, at most."""
-FEW = 4
-"""In more variables: halves are hardly better known than the whole."""
 EXACT = "exact"
 """Real arithmetic, in place of a number format."""
 
@@ -129,9 +139,9 @@ class _GivenJudge:
 
     def __init__(self, claim: GivenClaim, limits: Limits) -> None:
         size = len(claim.domain.low)
-        if size > MOST_VARIABLES:
-            raise NotCovered(f"networks of more than {MOST_VARIABLES} inputs")
-        self.claim, self.limits, self.space = claim, limits, space(size, ORDER)
+        if size > TUNING.most_variables:
+            raise NotCovered(f"networks of more than {TUNING.most_variables} inputs")
+        self.claim, self.limits, self.space = claim, limits, space(size, TUNING.order)
         self.machine = Machine(None if claim.dtype == EXACT else FORMATS[claim.dtype])
         self.twins = len(claim.graphs) == 2 and alike(*claim.graphs)
         self.columns = [[arb(w) for w in column] for column in claim.matrix.T.tolist()]
@@ -142,7 +152,7 @@ class _GivenJudge:
         start = Box(self.claim.domain.low, self.claim.domain.high)
         bounds, slopes = self._bounded(start)
         heap = [(-self._excess(bounds), 0, start, bounds, slopes)]
-        found, boxes, most = [arb("-inf")] * len(bounds), 1, SEARCHED.get(len(start.low), FEW)
+        found, boxes, most = [arb("-inf")] * len(bounds), 1, SEARCHED.get(len(start.low), TUNING.few)
         while heap:
             excess, _, box, bounds, slopes = heappop(heap)
             halves = box.cut(self._axis(box, bounds, slopes)) if -excess > 0 and boxes < most else None

@@ -28,9 +28,21 @@ Numbers = npt.NDArray[Any]
 """An array of numbers known by models: objects, in the shape of the value of a node."""
 Words = Mapping[str, Any]
 
-MOST_NODES, MOST_AXES = 10_000, 8
-MOST_ELEMENTS = 2**14
-"""Numbers of one value."""
+
+@dataclass(frozen=True)
+class GraphLimits:
+    """How large networks that others made may be."""
+
+    most_nodes: int = 10_000
+    """A round number."""
+    most_axes: int = 8
+    """Axes of one value. A round number."""
+    most_elements: int = 2**14
+    """Numbers of one value. For memory."""
+
+
+TUNING = GraphLimits()
+
 SPARE = 4
 """Roundings beyond those of a sum: a bias, a scale of a factor or of the result."""
 BLOCK = 512
@@ -71,8 +83,8 @@ class Graph:
 def graph_of(words: Any, arrays: Tensors, prefix: str) -> Graph:
     """A graph in a description; arrays stand under `prefix` and the number of the node."""
     listed = entry(words, "nodes", list)
-    if not 1 <= len(listed) <= MOST_NODES:
-        raise Unreadable(f"a graph must have 1 to {MOST_NODES} nodes")
+    if not 1 <= len(listed) <= TUNING.most_nodes:
+        raise Unreadable(f"a graph must have 1 to {TUNING.most_nodes} nodes")
     nodes = list[Node]()
     for number, each in enumerate(listed):
         operation = entry(each, "operation", str)
@@ -87,7 +99,7 @@ def graph_of(words: Any, arrays: Tensors, prefix: str) -> Graph:
             raise NotCovered(f"the operation {operation[:40]!r} at node {number}")
         nodes.append(Node(operation, inputs, data))
     (output,) = _whole([words.get("output")], len(nodes))
-    return Graph(tuple(nodes), output, _whole(entry(words, "shape", list), MOST_ELEMENTS))
+    return Graph(tuple(nodes), output, _whole(entry(words, "shape", list), TUNING.most_elements))
 
 
 def _whole(numbers: Any, below: int) -> tuple[int, ...]:
@@ -692,11 +704,11 @@ def _normalise(run: Run, values: list[Numbers], data: Sequence[Words]) -> Number
 
 
 def _reshape(run: Run, values: list[Numbers], data: Sequence[Words]) -> Numbers:
-    return _arranged(lambda: values[0].reshape(_whole(data[0].get("shape"), MOST_ELEMENTS)))
+    return _arranged(lambda: values[0].reshape(_whole(data[0].get("shape"), TUNING.most_elements)))
 
 
 def _transpose(run: Run, values: list[Numbers], data: Sequence[Words]) -> Numbers:
-    return _arranged(lambda: values[0].transpose(_whole(data[0].get("axes"), MOST_AXES)))
+    return _arranged(lambda: values[0].transpose(_whole(data[0].get("axes"), TUNING.most_axes)))
 
 
 def _concat(run: Run, values: list[Numbers], data: Sequence[Words]) -> Numbers:
@@ -755,8 +767,8 @@ def values(graphs: Sequence[Graph], seen: Sequence[Noisy], run: Run) -> Numbers:
         if not arguments:
             raise Unreadable("an operation must have arguments")
         result = OPERATIONS[nodes[0].operation](run, arguments, [node.data for node in nodes])
-        if result.size > MOST_ELEMENTS:
-            raise NotCovered(f"values of more than {MOST_ELEMENTS} numbers")
+        if result.size > TUNING.most_elements:
+            raise NotCovered(f"values of more than {TUNING.most_elements} numbers")
         found.append(result)
     return found[graphs[0].output].ravel()
 

@@ -28,8 +28,18 @@ FAR, LOST = arb(650), arb(2) ** -90
 """Tokens so far behind in every execution have no weight; more than they, and products that underflow, can add."""
 MOST_MOVED = arb("0.25")
 """Scores that move more, or are off more, are not followed."""
-DENSE = 6
-"""Symbols for each number that varies, at most."""
+
+
+@dataclass(frozen=True)
+class StateLimits:
+    """How many symbols enclosures of learners have."""
+
+    dense: int = 6
+    """Symbols for each number that varies, at most. For time."""
+
+
+TUNING = StateLimits()
+
 UNIT = 2.0**-53
 
 
@@ -58,7 +68,7 @@ class State:
         fresh[places[:, 0], places[:, 1], np.arange(len(places))] = more[places[:, 0], places[:, 1]]
         D = np.concatenate([D, fresh], axis=2)
         order = np.argsort(-np.abs(D).sum(axis=(0, 1)), kind="stable")
-        most = DENSE * int((np.abs(D).sum(axis=2) > 0).sum())
+        most = TUNING.dense * int((np.abs(D).sum(axis=2) > 0).sum())
         middles = [[each.mid() for each in row] for row in centre]
         if len(order) <= most:
             return State(middles, D)

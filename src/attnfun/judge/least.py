@@ -8,6 +8,7 @@ contributes most by its bound from above is cut first, so windows that are narro
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import isinf
@@ -20,8 +21,17 @@ from .files import Floats
 from .models import total
 from .ranges import ZERO, down, larger
 
-LOOKED = 128
-"""Boxes that are cut, at most. A round number."""
+
+@dataclass(frozen=True)
+class SearchLimits:
+    """How long the search for a larger error is."""
+
+    looked: int = 128
+    """Boxes that are cut, at most. A round number."""
+
+
+TUNING = SearchLimits()
+
 Sure = tuple[arb, arb]
 """How much a box contributes to the p-th power of the norm at most and at least; in the sup norm its error itself."""
 
@@ -39,7 +49,7 @@ def least_norm(roots: list[Box], extent: Floats, norm: float, enough: arb, sure:
     try:
         for root in roots:
             worst = larger(worst, add(root))
-        for _ in range(LOOKED):
+        for _ in range(TUNING.looked):
             whole = worst if isinf(norm) else down(total([least for *_, least in heap]) ** (1 / arb(norm)))
             halves = heap[0][2].cut(heap[0][2].longest(extent)) if heap else None
             if whole > enough or halves is None:

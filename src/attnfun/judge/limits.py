@@ -12,10 +12,23 @@ from math import inf
 
 from .errors import NotCovered, Stopped
 
-MOST_WORK = 2**36
-"""Operations: an hour or so."""
-A_BOX = 2**15
-"""Operations for a box, whatever is on it."""
+
+@dataclass(frozen=True)
+class WorkLimits:
+    """How much work a claim may take."""
+
+    most_work: int = 2**36
+    """Operations: an hour or so. For time."""
+    a_box: int = 2**15
+    """Operations for a box, beside those on it. By trial."""
+
+
+TUNING = WorkLimits()
+
+
+def on_box(work: int) -> int:
+    """The operations for a box on which `work` of them are done: some are done whatever is on it."""
+    return TUNING.a_box + work
 
 
 def _never() -> bool:
@@ -28,7 +41,7 @@ class Limits:
 
     A box in D variables counts D times: its Taylor models have more terms.
 
-    >>> Limits().must_allow(10**9 * A_BOX)
+    >>> Limits().must_allow(10**14)
     Traceback (most recent call last):
     attnfun.judge.errors.NotCovered: a claim that takes more than 6.9e+10 operations
     """
@@ -43,14 +56,14 @@ class Limits:
         self.used += variables
         if self.used > self.boxes:
             raise Stopped(f"{self.boxes:g} boxes do not settle it")
-        self.step(A_BOX + work)
+        self.step(on_box(work))
 
     def must_allow(self, work: int) -> None:
         """Refuse a claim that is certain to take more operations than are left."""
-        if self.work + work > MOST_WORK:
-            raise NotCovered(f"a claim that takes more than {MOST_WORK:.2g} operations")
+        if self.work + work > TUNING.most_work:
+            raise NotCovered(f"a claim that takes more than {TUNING.most_work:.2g} operations")
 
-    def step(self, work: int = A_BOX) -> None:
+    def step(self, work: int = TUNING.a_box) -> None:
         """Go on if there is time, and if operations are left."""
         self.must_allow(work)
         self.work += work

@@ -27,8 +27,17 @@ Noise = Mapping[int, arb]
 
 NUMBERS = count()
 """Every symbol has a number of its own."""
-SMALL = 1e-12
-"""Rests that are a smaller share of the reach get no symbol."""
+
+
+@dataclass(frozen=True)
+class NoiseTuning:
+    """Which rests get symbols."""
+
+    small: float = 1e-12
+    """Rests that are a smaller share of the reach get no symbol. A round number."""
+
+
+TUNING = NoiseTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +159,7 @@ class Noisy:
     def promoted(self) -> Noisy:
         """The same with the rest of the model in a symbol."""
         rest = self.model.rest
-        if not rest.is_finite() or not rest > SMALL * self.reach:
+        if not rest.is_finite() or not rest > TUNING.small * self.reach:
             return self
         model = Model(self.model.space, self.model.polynomial, ZERO, Range(-INFINITE, INFINITE))
         return Noisy(model, {**self.noise, next(NUMBERS): rest}, self.natural)

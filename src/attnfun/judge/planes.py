@@ -18,6 +18,7 @@ construction either.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -33,8 +34,16 @@ from .models import Model, total, weighted
 from .ranges import ONE, ZERO, Range, larger, largest, size, smaller, up
 from .structure import Follower
 
-MOST_CHOICES = 2**12
-"""Choices of one plane of each maximum."""
+
+@dataclass(frozen=True)
+class PlaneLimits:
+    """How many choices of planes are looked at."""
+
+    most_choices: int = 2**12
+    """Choices of one plane of each maximum. For time."""
+
+
+TUNING = PlaneLimits()
 
 
 class Planes:
@@ -68,8 +77,8 @@ class Planes:
                     bent = bent + terms[int(np.argmax([float(plane.polynomial[0]) for plane in planes[place]]))]
                 else:
                     choices.append(terms)
-            if prod(map(len, choices)) > MOST_CHOICES:
-                raise NotCovered(f"more than {MOST_CHOICES} choices of planes")
+            if prod(map(len, choices)) > TUNING.most_choices:
+                raise NotCovered(f"more than {TUNING.most_choices} choices of planes")
             self.limits.step(len(choices) * prod(map(len, choices)) * len(bent.polynomial))
             ends.append(largest([_highest(sum(chosen, bent)) for chosen in product(*choices)]))
         return Range(-ends[1], ends[0], rest.range.defined) - output.noise

@@ -25,7 +25,7 @@ from .files import Attention, Claim, Domain, Floats, Proof
 from .formats import FORMATS, rounded
 from .in_context import bound_in_context
 from .least import Sure, least_norm
-from .limits import A_BOX, Limits
+from .limits import Limits, on_box
 from .models import Model, Space, space, total
 from .network import Evaluator, Feature, Focus
 from .one_feature import reduced
@@ -39,22 +39,33 @@ from .targets import steps_of, target_of
 
 ORDERS = {1: 10, 2: 6, 3: 3}
 """Degree of the Taylor models in D variables."""
-HIGHER = 2
-"""Degree in more variables."""
-MOST_VARIABLES = 64
-"""Polynomials in more variables have too many terms."""
+
+
+@dataclass(frozen=True)
+class RuleLimits:
+    """How finely boxes are cut, and how large polynomials are."""
+
+    higher: int = 2
+    """Degree in more variables. By trial."""
+    most_variables: int = 64
+    """Polynomials in more variables have too many terms. For time."""
+    refined: int = 20
+    """Times that leaves are cut further in the L_p norm, at most: large powers dwell on the worst place. For
+    time."""
+    most_finer: int = 2048
+    """Boxes up to which leaves are cut further there, beside those of the proof. For time."""
+    terms: int = 2**10
+    """Operations of a step where the target has a pole. By trial."""
+    few: int = 64
+    """Memory tokens in play up to which inner nodes of a cover are not looked at. By trial."""
+    shown: int = 200
+    """Letters of a formula that are shown. A round number."""
+
+
+TUNING = RuleLimits()
+
 SEARCHED = {1: 1024, 2: 1024}
 """Boxes in D variables that the judge cuts by itself, at most; in more variables there would be too many."""
-REFINED = 20
-"""Times that leaves are cut further in the L_p norm, at most: large powers dwell on the worst place."""
-MOST_FINER = 2048
-"""Boxes up to which leaves are cut further there, beside those of the proof."""
-TERMS = 2**10
-"""Operations of a step where the target has a pole."""
-FEW = 64
-"""Memory tokens in play up to which inner nodes of a cover are not looked at."""
-SHOWN = 200
-"""Letters of a formula that are shown."""
 EDGE = "the target is defined on the whole domain"
 """How the assumption of certificates begins that hold wherever the target is defined."""
 
@@ -97,7 +108,7 @@ def judge(claim: Claim, limits: Limits | None = None) -> Verdict:
     limits = limits or Limits()
     declared = () if claim.status == "proved" else claim.declared
     if claim.target.get("kind") == "traced" and "formula" in claim.target:
-        declared = (f"the function is {str(claim.target['formula'])[:SHOWN]}", *declared)
+        declared = (f"the function is {str(claim.target['formula'])[: TUNING.shown]}", *declared)
     with precision(), np.errstate(all="ignore"):  # floats are hints, balls decide
         try:
             _refuse_estimates(claim)
@@ -150,9 +161,9 @@ class _Judge:
     def spaces(self) -> tuple[Space, Space]:
         """Polynomials for Taylor models: on leaves without and with series."""
         size = len(self.domain.low)
-        if size > MOST_VARIABLES:
-            raise NotCovered(f"boxes in more than {MOST_VARIABLES} variables")
-        return space(size, 1), space(size, ORDERS.get(size, HIGHER))
+        if size > TUNING.most_variables:
+            raise NotCovered(f"boxes in more than {TUNING.most_variables} variables")
+        return space(size, 1), space(size, ORDERS.get(size, TUNING.higher))
 
     def bound(self) -> tuple[arb, int]:
         """A bound on the error in the norm of the claim, and the boxes that it took."""
@@ -212,14 +223,14 @@ class _Judge:
 
     def _leaves(self, proof: Proof) -> Iterator[Leaf]:
         axes = proof.data.get("axes")
-        each = A_BOX + self.claim.work * self.spaces[0].count
+        each = on_box(self.claim.work * self.spaces[0].count)
         self.limits.must_allow(0 if axes is None else each * (axes.size // 2))  # its leaves are that many, or one more
         return leaves(proof, self._roots(), self._narrowed)
 
     def _narrowed(self, box: Box, focus: Focus) -> Focus:
         """What is in play on a box, where that is worth finding out."""
         known = sum(len(play.tokens) for play in focus.values()) if focus else self.network.memory
-        return focus if known <= FEW else self.on(Leaf(box, False, focus))[1]
+        return focus if known <= TUNING.few else self.on(Leaf(box, False, focus))[1]
 
     def _roots(self) -> list[Box]:
         domain = self.domain
@@ -349,7 +360,7 @@ class _Judge:
         room = [Range(up(arb(low) + d), down(arb(high) - d)) for low, high, d in ends]
 
         def values(box: Box) -> list[Range] | None:
-            self.limits.step(A_BOX + self.claim.work * self.spaces[1].count)
+            self.limits.step(on_box(self.claim.work * self.spaces[1].count))
             variables = box.variables(self.spaces[1])
             return None if self._outside(box, variables) else [f.range for f in self.target(variables)]
 
@@ -404,8 +415,8 @@ class _Judge:
         p = arb(self.claim.norm)
         shares = [self._share(leaf, p, on) for leaf in every]
         count, enough = len(shares), self.claim.bound
-        most = count + MOST_FINER
-        for _ in range(REFINED):
+        most = count + TUNING.most_finer
+        for _ in range(TUNING.refined):
             norm = up(total([share for share, _ in shares]) ** (1 / p))
             if norm <= enough or count >= most:
                 return norm, count
@@ -438,7 +449,7 @@ class _Judge:
         if bound <= self._spread:
             return bound, focus
         steps, outputs = program_of(self.claim)
-        self.limits.step(TERMS * len(steps))
+        self.limits.step(TUNING.terms * len(steps))
         mean, defined = p_mean(steps, outputs, leaf.box, self.claim.norm)
         variables = leaf.box.variables(self.spaces[0])
         outputs, _ = self.network(self._inputs(variables, moves=self.rounds_input), leaf.focus)

@@ -8,6 +8,7 @@ integral of that derivative, unless it jumps; where it may jump the slope is unk
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 
@@ -20,21 +21,30 @@ from .errors import NotCovered
 from .files import Claim, Floats
 from .formula import Step
 from .functions import function_of, is_function
-from .limits import A_BOX, Limits
+from .limits import Limits, on_box
 from .models import Model, space, total
 from .ranges import INFINITE, ONE, ZERO, Range, down, larger, largest, smaller, up
 from .targets import planes_of, stages_of, steps_of
 
-MOST_POWER = 5000
-"""Whole exponents below this one have slopes of their own."""
-MOST_STEPS = 2**16
-"""Steps of a program."""
-A_SLOPE = 2**6
-"""Operations for a range or a slope of a step."""
-MOST_BOXES = 512
-"""Boxes, times the variables, for a range or a modulus."""
-CLOSE = 1.02
-"""A modulus may be this many times as large as slopes at centres say."""
+
+@dataclass(frozen=True)
+class SlopeLimits:
+    """How finely slopes are enclosed."""
+
+    most_power: int = 5000
+    """Whole exponents below this one have slopes of their own. A round number."""
+    most_steps: int = 2**16
+    """Steps of a program. For memory."""
+    a_slope: int = 2**6
+    """Operations for a range or a slope of a step. By trial."""
+    most_boxes: int = 512
+    """Boxes, times the variables, for a range or a modulus. For time."""
+    close: float = 1.02
+    """A modulus may be this many times as large as slopes at centres say. By trial."""
+
+
+TUNING = SlopeLimits()
+
 NOWHERE = Range(-INFINITE, INFINITE)
 
 Program = tuple[list[Step], list[int]]
@@ -48,8 +58,8 @@ def program_of(claim: Claim) -> Program:
 
 
 def _add(steps: list[Step], kind: str, *args: int, value: Fraction | str | int | None = None) -> int:
-    if len(steps) > MOST_STEPS:
-        raise NotCovered(f"the slopes of a target of more than {MOST_STEPS} steps")
+    if len(steps) > TUNING.most_steps:
+        raise NotCovered(f"the slopes of a target of more than {TUNING.most_steps} steps")
     steps.append((kind, args, value))
     return len(steps) - 1
 
@@ -144,7 +154,7 @@ def _slope(kind: str, values: list[Range], slopes: list[Range], own: Range) -> R
         case "/", [_, g], [a, b]:
             return (a - own * b) / g
         case "**", [f, g], [a, b] if (
-            b.most.is_zero() and g.low == g.high and g.low.is_integer() and g.most < MOST_POWER
+            b.most.is_zero() and g.low == g.high and g.low.is_integer() and g.most < TUNING.most_power
         ):
             exponent = round(float(g.low))
             return f.power(exponent - 1) * g * a if exponent else Range(ZERO, ZERO)
@@ -182,7 +192,7 @@ def reach(values: Callable[[Box], list[Range] | None], boxes: list[Box], room: S
         if ranges is None:
             continue
         inside = all(a.low >= b.low and a.high <= b.high for a, b in zip(ranges, room, strict=True))
-        halves = None if inside or count * size >= MOST_BOXES else box.cut(box.longest(extent))
+        halves = None if inside or count * size >= TUNING.most_boxes else box.cut(box.longest(extent))
         if halves is not None:
             stack += halves
         else:
@@ -205,7 +215,7 @@ def modulus(program: Program, whole: Box, apart: Sequence[arb], limits: Limits) 
     cover, fresh, count = list[tuple[Box, list[arb]]](), [whole], 0
     while True:
         for box in fresh:
-            limits.step(A_BOX + A_SLOPE * (1 + len(apart)) * len(program[0]))
+            limits.step(on_box(TUNING.a_slope * (1 + len(apart)) * len(program[0])))
             bounds = _apart(program, box, whole, apart)
             centre = _steepness(program, Box(box.middle, box.middle), apart)
             found = [larger(a, smaller(b, c)) for a, b, c in zip(found, centre, bounds, strict=True)]
@@ -214,8 +224,8 @@ def modulus(program: Program, whole: Box, apart: Sequence[arb], limits: Limits) 
         excess = [max(_ratio(a, b) for a, b in zip(bounds, found, strict=True)) for _, bounds in cover]
         worst = int(np.argmax(excess))
         box = cover[worst][0]
-        halves = box.cut(box.longest(extent)) if count * len(whole.low) < MOST_BOXES else None
-        if excess[worst] <= CLOSE or halves is None:
+        halves = box.cut(box.longest(extent)) if count * len(whole.low) < TUNING.most_boxes else None
+        if excess[worst] <= TUNING.close or halves is None:
             return [largest(list(each)) for each in zip(*(bounds for _, bounds in cover), strict=True)]
         del cover[worst]
         fresh = list(halves)

@@ -52,20 +52,30 @@ from .covers import Box
 from .errors import NotCovered
 from .files import Attention, Claim, Network, Softmax
 from .formats import FORMATS
-from .forms import FEW, Form, Unknowns, size
-from .limits import A_BOX, Limits
+from .forms import TUNING as FORMS
+from .forms import Form, Unknowns, size
+from .limits import Limits, on_box
 from .models import total
 from .network import Evaluator, Head, Map, balls, power_of_two, tokens_read
 from .ranges import ONE, ZERO, Range, down, larger, largest, smaller, up
 from .rounding import MARGIN
 from .targets import planes_of, stages_of
 
-FAR = 30
-"""Tokens whose computed scores are surely so far below another need not fit."""
-MOST_SCORES = 2**20
-"""Scores of one layer."""
-MOST_PAIRS = 2**12
-"""Pairs of tokens of both classes that are looked at one by one."""
+
+@dataclass(frozen=True)
+class StructureLimits:
+    """How many scores and pairs of tokens are looked at."""
+
+    far: int = 30
+    """Tokens whose computed scores are surely so far below another need not fit. By trial."""
+    most_scores: int = 2**20
+    """Scores of one layer. For memory."""
+    most_pairs: int = 2**12
+    """Pairs of tokens of both classes that are looked at one by one. For time."""
+
+
+TUNING = StructureLimits()
+
 
 Tokens = list[list[Form]]
 
@@ -128,7 +138,7 @@ class Follower:
     def after(self, number: int, tokens: Tokens) -> Tokens:
         """The features behind a layer."""
         layer, layers = self.network.layers[number], self.network.layers
-        self.limits.step(A_BOX + self.network.products[number] * len(self.unknowns.ranges))
+        self.limits.step(on_box(self.network.products[number] * len(self.unknowns.ranges)))
         if isinstance(layer, Softmax):
             raise NotCovered("an argument by structure for a softmax over features")
         map_ = self.evaluator.maps[number]
@@ -153,8 +163,8 @@ class Follower:
         """A layer of heads on the tokens that are read behind it."""
         unknowns, seen = self.unknowns, [[self.unknowns.number(x) for x in balls(row)] for row in layer.memory]
         seen += tokens if layer.attends_data else []
-        if len(heads) * len(tokens) * len(seen) > MOST_SCORES:
-            raise NotCovered(f"an argument by structure for a layer with more than {MOST_SCORES} scores")
+        if len(heads) * len(tokens) * len(seen) > TUNING.most_scores:
+            raise NotCovered(f"an argument by structure for a layer with more than {TUNING.most_scores} scores")
         shown = [[(self.mapped(head.key, each), self.mapped(head.value, each)) for each in seen] for head in heads]
         results: Tokens = []
         for token, needed in zip(tokens, read, strict=True):
@@ -259,8 +269,8 @@ class _Column:
         self.doubts = [up(rounding.doubt(error, worst, count, self.format)) for error in errors]
         self.scores = [key.score for key in keys]
         self.together = [key.score + self.unknowns.number(arb(key.copies).log()) for key in keys]
-        self.near = [k for k, gap in enumerate(self.gaps) if not gap >= FAR]
-        self.bases = self.near if len(self.near) <= FEW else [loud]
+        self.near = [k for k, gap in enumerate(self.gaps) if not gap >= TUNING.far]
+        self.bases = self.near if len(self.near) <= FORMS.few else [loud]
 
     def average(self) -> Form:
         """The average as computed, by the closest fan."""
@@ -296,7 +306,7 @@ class _Column:
             lower = bool(slope < 0)
             part = rise.scaled(-ONE) if lower else rise
             off = up((part - step.scaled(scale)).most / scale)
-            left_out = self.gaps[k] >= FAR and self._weight(k) * self.spread < scale * off
+            left_out = self.gaps[k] >= TUNING.far and self._weight(k) * self.spread < scale * off
             if k != base and not left_out:
                 classes[lower].append(part)
                 counts[lower] += counted[k]
@@ -348,6 +358,6 @@ def _lambert(tokens: int) -> arb:
 
 def _crossing(higher: list[Form], lower: list[Form]) -> arb:
     """ξ times λ: the largest `v_j - v_k` for a token of each class, or 0."""
-    if len(higher) * len(lower) > MOST_PAIRS:
+    if len(higher) * len(lower) > TUNING.most_pairs:
         return larger(up(largest([f.range.high for f in higher]) + largest([f.range.high for f in lower])), ZERO)
     return largest([ZERO, *((f + g).range.high for f in higher for g in lower)])

@@ -26,18 +26,27 @@ from .functions import function_of, is_function
 from .models import total
 from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, size, smaller, up
 
-MOST_TERMS = 4096
-"""Terms of one sum."""
-MOST_ATOMS = 4096
-EXPANDED = 8
-"""Whole powers of sums up to this one are multiplied out."""
-FINEST = 10**6
-"""Denominators of exponents, at most."""
-ALIKE = 2.0**-20
-"""Arguments that differ by less than this fraction of their sizes may be one."""
 
-TINY = 2.0**-44
-"""Terms of a sum below this fraction of the largest are not told apart from errors."""
+@dataclass(frozen=True)
+class SymbolLimits:
+    """How large sums and products of symbols get."""
+
+    most_terms: int = 4096
+    """Terms of one sum. For time."""
+    most_atoms: int = 4096
+    """Functions of sums that have a name. For memory."""
+    expanded: int = 8
+    """Whole powers of sums up to this one are multiplied out. For time."""
+    finest: int = 10**6
+    """Denominators of exponents, at most. A round number."""
+    alike: float = 2.0**-20
+    """Arguments that differ by less than this fraction of their sizes may be one. By trial."""
+    tiny: float = 2.0**-44
+    """Terms of a sum below this fraction of the largest are not told apart from errors. By trial."""
+
+
+TUNING = SymbolLimits()
+
 
 Monomial = tuple[tuple[int, Fraction], ...]
 """Atoms by their numbers, ascending, and exponents, none of which is 0."""
@@ -156,8 +165,8 @@ class Symbols:
 
     def times(self, f: Sum, g: Sum) -> Sum:
         """A product."""
-        if len(f.terms) * len(g.terms) > MOST_TERMS:
-            raise NotCovered(f"a product with more than {MOST_TERMS} terms")
+        if len(f.terms) * len(g.terms) > TUNING.most_terms:
+            raise NotCovered(f"a product with more than {TUNING.most_terms} terms")
         off = ZERO
         if not (f.off.is_zero() and g.off.is_zero()):
             off = up(self.most(f) * g.off + self.most(g) * f.off)
@@ -173,7 +182,7 @@ class Symbols:
     def _tidy(self, f: Sum) -> Sum:
         """A sum without terms that are tiny beside the largest; they are part of what it is off."""
         sizes = {m: up(size(c) * self.size(m)) for m, c in f.terms.items()}
-        limit = TINY * largest(list(sizes.values()))
+        limit = TUNING.tiny * largest(list(sizes.values()))
         kept = {m: c for m, c in f.terms.items() if not sizes[m] < limit}
         return Sum(kept, up(f.off + total([each for m, each in sizes.items() if m not in kept])))
 
@@ -182,7 +191,7 @@ class Symbols:
         for number, atom in enumerate(self.atoms):
             if atom.name == name and atom.inner.terms.keys() == inner.terms.keys():
                 apart = self.most(self.weighted([ONE, -ONE], [atom.inner, inner]))
-                if apart <= ALIKE * self.most(inner):
+                if apart <= TUNING.alike * self.most(inner):
                     return number, apart
         return None
 
@@ -190,8 +199,8 @@ class Symbols:
         """The same of any atom."""
         if (known := self._found(name, inner)) is not None:
             return known
-        if len(self.atoms) >= MOST_ATOMS:
-            raise NotCovered(f"a formula with more than {MOST_ATOMS} functions")
+        if len(self.atoms) >= TUNING.most_atoms:
+            raise NotCovered(f"a formula with more than {TUNING.most_atoms} functions")
         self.atoms.append(Atom(name, inner, range_()))
         return len(self.atoms) - 1, ZERO
 
@@ -231,7 +240,7 @@ class Symbols:
                 continue
             if not isfinite(float(r)):
                 raise NotCovered("an exponent that no float holds")
-            exponent = Fraction(float(r)).limit_denominator(FINEST)
+            exponent = Fraction(float(r)).limit_denominator(TUNING.finest)
             off = up(off + size(r - _ball(exponent)) * self.size(monomial))
             if exponent == 0:
                 continue
@@ -283,7 +292,7 @@ class Symbols:
 
     def power(self, f: Sum, exponent: Fraction, known: Range | None = None) -> Sum:
         """A power; small whole powers of sums are multiplied out."""
-        if exponent.denominator == 1 and 0 <= exponent <= EXPANDED:
+        if exponent.denominator == 1 and 0 <= exponent <= TUNING.expanded:
             result = self.number(ONE)
             for _ in range(int(exponent)):
                 result = self.times(result, f)
@@ -395,7 +404,7 @@ class Symbols:
         if g.constant and g.off.is_zero():
             if not isfinite(float(g.number)):
                 raise NotCovered("an exponent that no float holds")
-            exponent = Fraction(float(g.number)).limit_denominator(FINEST)
+            exponent = Fraction(float(g.number)).limit_denominator(TUNING.finest)
             if g.number == _ball(exponent):
                 return self.power(f, exponent, known)
         return self._exponential(self._tidy(self.times(g, self._logarithm(self._tidy(f), known))))

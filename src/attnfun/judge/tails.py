@@ -34,20 +34,30 @@ from .slopes import slopes_along
 ROOTS = {"sqrt": Fraction(1, 2), "cbrt": Fraction(1, 3)}
 LOGARITHMS = {"log": None, "log2": 2, "log10": 10}
 """Their bases, e where there is none."""
-SMALL_POWERS = (8, 64, 1024)
-"""Logarithms are bounded by powers 1/8, 1/64 and 1/1024, over p; the smallest bound counts."""
-MOST_TERMS = 32
-"""A sum of more products has no bound."""
-MOST_POLES = 6
-"""A product of more factors with negative exponents has no bound."""
-NEAR = (0.0, 1 / 64, 1.0)
-"""A factor is integrated along an axis where it is as small as this share of its largest value; the best one counts."""
-MOST_ORDERED = 4
-"""All orders of so many axes are tried; of more axes only one."""
-MOST_EXPONENT = 500
-"""Of powers of sums."""
-MOST_DIGITS = 400
-"""Bits of a fraction."""
+
+
+@dataclass(frozen=True)
+class TailLimits:
+    """How large products are, and where they are cut."""
+
+    small_powers: tuple[int, ...] = (8, 64, 1024)
+    """Logarithms are bounded by powers 1/8, 1/64 and 1/1024, over p; the smallest bound counts. By trial."""
+    most_terms: int = 32
+    """A sum of more products has no bound. For time."""
+    most_poles: int = 6
+    """A product of more factors with negative exponents has no bound. For time: all sets of them are tried."""
+    near: tuple[float, ...] = (0.0, 1 / 64, 1.0)
+    """A factor is integrated along an axis where it is as small as this share of its largest value; the best one
+    counts. By trial."""
+    most_ordered: int = 4
+    """All orders of so many axes are tried; of more axes only one. For time: the orders grow as the factorial."""
+    most_exponent: int = 500
+    """Of powers of sums. For time."""
+    most_digits: int = 400
+    """Bits of a fraction. For time."""
+
+
+TUNING = TailLimits()
 
 
 @dataclass(frozen=True)
@@ -130,7 +140,7 @@ def _ways(steps: Sequence[Step], box: Box, p: Fraction) -> Iterator[_Sizes]:
     ranges = [model.range for model in formula.evaluate(steps, range(len(steps)), variables)]
     slopes = [slopes_along(axis, steps, ranges) for axis in range(len(box.low))]
     logarithms = any(kind in LOGARITHMS for kind, _, _ in steps)
-    for small in SMALL_POWERS if logarithms else SMALL_POWERS[:1]:
+    for small in TUNING.small_powers if logarithms else TUNING.small_powers[:1]:
         for apart in (True, False) if any(kind == "+" for kind, _, _ in steps) else (True,):
             yield _Sizes(steps, ranges, slopes, box, p, Fraction(1, small * ceil(p)), apart)
 
@@ -260,9 +270,11 @@ class _Sizes:
         size, poles = up(term.size), {k: -e for k, e in term.powers.items() if e < 0}
         for k, e in term.powers.items():
             size = _times(size, up(_power(self.ranges[k].most, e))) if e > 0 else size
-        if len(poles) > MOST_POLES:
+        if len(poles) > TUNING.most_poles:
             return INFINITE
-        return smallest([self._with_near(size, poles, {k for k in poles if self._near(k, share)}) for share in NEAR])
+        return smallest(
+            [self._with_near(size, poles, {k for k in poles if self._near(k, share)}) for share in TUNING.near]
+        )
 
     def _with_near(self, size: arb, poles: dict[int, Fraction], near: set[int]) -> arb:
         """The p-mean of `G Π|u_i|^{-a_i}`: factors that are near zero are integrated, others have their least value."""
@@ -283,7 +295,7 @@ class _Sizes:
         if any(not self.depends[k] for k in poles):
             return INFINITE
         means = list[arb]()
-        for order in permutations(axes) if len(axes) <= MOST_ORDERED else [tuple(axes)]:
+        for order in permutations(axes) if len(axes) <= TUNING.most_ordered else [tuple(axes)]:
             mean, left = ONE, dict(poles)
             for axis in order:
                 here = {k: left.pop(k) for k in list(left) if axis in self.depends[k]}
@@ -326,7 +338,7 @@ def _product(a: Size, b: Size) -> Size:
 
 def _powered(a: Size, exponent: Fraction, room: bool) -> Size:
     """A power with an exponent above zero, defined where there is room; `(Σ m_i)^q <= n^{max(⌈q⌉-1, 0)} Σ m_i^q`."""
-    if len(a.upper) > 1 and exponent > MOST_EXPONENT:
+    if len(a.upper) > 1 and exponent > TUNING.most_exponent:
         return Size([UNKNOWN], NOTHING, a.positive, a.defined and room)
     more = arb(len(a.upper)) ** max(ceil(exponent) - 1, 0)
     upper = [each.to_the(exponent).scaled(more) for each in a.upper]
@@ -335,7 +347,7 @@ def _powered(a: Size, exponent: Fraction, room: bool) -> Size:
 
 def _few(terms: list[Product]) -> list[Product]:
     """As many terms as are looked at; too many are no bound."""
-    return terms if len(terms) <= MOST_TERMS else [UNKNOWN]
+    return terms if len(terms) <= TUNING.most_terms else [UNKNOWN]
 
 
 def _exact(kind: str, args: list[Fraction | None], value: Fraction | str | int | None) -> Fraction | None:
@@ -354,5 +366,7 @@ def _exact(kind: str, args: list[Fraction | None], value: Fraction | str | int |
             result = a * b
         case "/", [Fraction() as a, Fraction() as b] if b:
             result = a / b
-    short = result is not None and max(result.numerator.bit_length(), result.denominator.bit_length()) <= MOST_DIGITS
+    short = (
+        result is not None and max(result.numerator.bit_length(), result.denominator.bit_length()) <= TUNING.most_digits
+    )
     return result if short else None

@@ -23,7 +23,7 @@ from ..arithmetic.jets import variables
 from ..errors import InputError
 from ..formula.functions import CONSTANTS, OPERATIONS, TRUTHS
 from ..formula.program import Program, ProgramNode, enclosed_constant
-from ..formula.writing import BINDS, LONGEST, Spelled, spelled, spelled_number
+from ..formula.writing import BINDS, TUNING, Spelled, spelled, spelled_number
 from .base import Floats, Target, describe
 from .callables import Traced
 from .combined import Composed, Stacked
@@ -96,8 +96,10 @@ def _every(program: Program, names: Sequence[Spelled]) -> list[Spelled]:
             texts.append(spelled_number(node.value) if node.exact else _as_written(program, node))
         else:
             texts.append(spelled(node.kind, [texts[k] for k in node.args]))
-        if len(texts[-1].text) > LONGEST:
-            raise InputError(f"a formula to be differentiated may have at most {LONGEST:,} characters", got="more")
+        if len(texts[-1].text) > TUNING.longest:
+            raise InputError(
+                f"a formula to be differentiated may have at most {TUNING.longest:,} characters", got="more"
+            )
     return texts
 
 
@@ -119,8 +121,8 @@ def _derivatives(program: Program, names: Sequence[Spelled], axis: int) -> list[
         else:
             own = [texts[k] for k in node.args]
             slopes.append(_rule(program, node, texts[number], own, [slopes[k] for k in node.args]))
-        if len(slopes[-1].text) > LONGEST:
-            raise InputError(f"a derivative may have at most {LONGEST:,} characters as a formula", got="more")
+        if len(slopes[-1].text) > TUNING.longest:
+            raise InputError(f"a derivative may have at most {TUNING.longest:,} characters as a formula", got="more")
     return [slopes[k] for k in program.outputs]
 
 

@@ -21,13 +21,23 @@ from .specimen import Specimen
 from .truth import Carrier, Head
 
 Floats = npt.NDArray[np.float64]
-SHARES = (1.0, 0.5, 0.25, 0.1)
-"""How far a register is set towards its value at another point: as far as the network knows what follows."""
 
-CONSTANT = 1e-9
-"""Registers that vary by no more than this, relatively, are left out: there is nothing to be found."""
-MOST = 24
-"""Registers of a model with questions, at most."""
+
+@dataclass(frozen=True)
+class AnswerTuning:
+    """How registers are set, and which."""
+
+    shares: tuple[float, ...] = (1.0, 0.5, 0.25, 0.1)
+    """How far a register is set towards its value at another point: as far as the network knows what follows. By
+    trial."""
+    constant: float = 1e-9
+    """Registers that vary by no more than this, relatively, are left out: there is nothing to be found. A round
+    number."""
+    most: int = 24
+    """Registers of a model with questions, at most. For time."""
+
+
+TUNING = AnswerTuning()
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +72,11 @@ class Answers:
         rows, truth = model.sample(count, np.random.default_rng(seed)), model.truth
         exact = truth.values(rows)
         made = [r.name for r in truth.registers if truth.heads(r.name) and truth.where(r.name)]
-        steps = [name for name in made if np.ptp(exact[name]) > CONSTANT * np.abs(exact[name]).max()]
-        steps = [steps[k] for k in np.unique(np.linspace(0, len(steps) - 1, MOST).round().astype(int))]
+        steps = [name for name in made if np.ptp(exact[name]) > TUNING.constant * np.abs(exact[name]).max()]
+        steps = [steps[k] for k in np.unique(np.linspace(0, len(steps) - 1, TUNING.most).round().astype(int))]
         settings, effects = dict[str, Floats](), dict[str, Floats]()
         for name in steps:
-            for share in SHARES:
+            for share in TUNING.shares:
                 wanted = exact[name] + share * (np.roll(exact[name], 1) - exact[name])
                 try:
                     effect = truth.intervene(name, wanted, rows)

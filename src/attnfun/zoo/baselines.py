@@ -27,12 +27,22 @@ from .specimen import Specimen
 from .truth import Head
 
 Floats = npt.NDArray[np.float64]
-PATCHED = 16
-"""Points at which heads are patched one by one."""
-GOOD = 0.999
-"""A read-out is as good as the best if it explains this share of what the best explains."""
-NEGLIGIBLE = 1e-9
-"""Directions in which the stream varies by less than this, relatively, are not used."""
+
+
+@dataclass(frozen=True)
+class BaselineTuning:
+    """How much work the baselines do."""
+
+    patched: int = 16
+    """Points at which heads are patched one by one. For time."""
+    good: float = 0.999
+    """A read-out is as good as the best if it explains this share of what the best explains. A round number."""
+    negligible: float = 1e-9
+    """Directions in which the stream varies by less than this, relatively, are not used. A round number."""
+
+
+TUNING = BaselineTuning()
+
 Importance = dict[str, float]
 
 
@@ -60,7 +70,7 @@ def read_outs(model: Specimen, tasks: Answers) -> dict[str, ReadOut]:
         for row in range(model.residual.data_tokens):
             X, middle = stream[fit, row], stream[fit, row].mean(axis=0)
             U, sizes, V = np.linalg.svd(X - middle, full_matrices=False)
-            kept = sizes > NEGLIGIBLE * max(float(sizes.max()), 1e-300)
+            kept = sizes > TUNING.negligible * max(float(sizes.max()), 1e-300)
             target = wanted[fit] - wanted[fit].mean(axis=0)  # (B/2, R)
             weights = (V[kept].T / sizes[kept]) @ (U[:, kept].T @ target)  # (D, R)
             offsets = wanted[fit].mean(axis=0) - middle @ weights
@@ -71,7 +81,7 @@ def read_outs(model: Specimen, tasks: Answers) -> dict[str, ReadOut]:
     best: dict[str, ReadOut] = {}
     for name, tried in found.items():
         most = max(explained for explained, _ in tried)
-        best[name] = next(one for explained, one in tried if explained >= GOOD * most or explained == most)
+        best[name] = next(one for explained, one in tried if explained >= TUNING.good * most or explained == most)
     return best
 
 
@@ -96,7 +106,7 @@ def by_attention(model: Specimen, tasks: Answers) -> dict[str, Any]:
 def by_patching(model: Specimen, tasks: Answers) -> dict[str, Any]:
     """Heads one by one, then together for interventions."""
     reads, net = read_outs(model, tasks), model.residual
-    few = tasks.points[:PATCHED]
+    few = tasks.points[: TUNING.patched]
     clean = model.streams(few)
     values, effect = net.read(clean[-1]), dict[str, float]()
     heads: dict[str, Importance] = {name: {} for name in tasks.values}
@@ -175,7 +185,7 @@ def _size(change: Any) -> float:
 def _standardised(columns: Floats) -> Floats:
     """Columns with mean 0 and deviation 1; constant ones are 0."""
     away, spread = columns - columns.mean(axis=0), columns.std(axis=0)
-    return np.where(spread > NEGLIGIBLE, away / np.where(spread > NEGLIGIBLE, spread, 1.0), 0.0)
+    return np.where(spread > TUNING.negligible, away / np.where(spread > TUNING.negligible, spread, 1.0), 0.0)
 
 
 BASELINES: dict[str, Callable[[Specimen, Answers], dict[str, Any]]] = {

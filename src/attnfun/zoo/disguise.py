@@ -20,7 +20,7 @@ about one by powers of two.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -37,13 +37,23 @@ Moves = Mapping[Head, tuple[Head, ...]]
 """Where heads are after a change."""
 
 MEASURED = "measured"
-POINTS = 32
-"""Random points at which a disguised model is measured."""
-LEAST_NOISE = 1e-12
-"""Where the search for the size of the noise starts, relative to the size of each array."""
-ATTEMPTS = 20
-ROOM = 0.5
-"""The fraction of what the bound leaves that noise may use."""
+
+
+@dataclass(frozen=True)
+class DisguiseTuning:
+    """How noise is chosen and models are measured."""
+
+    points: int = 32
+    """Random points at which a disguised model is measured. A round number."""
+    least_noise: float = 1e-12
+    """Where the search for the size of the noise starts, relative to the size of each array. A round number."""
+    attempts: int = 20
+    """Sizes of the noise that are tried. A round number."""
+    room: float = 0.5
+    """The fraction of what the bound leaves that noise may use. A round number."""
+
+
+TUNING = DisguiseTuning()
 
 
 def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
@@ -64,13 +74,13 @@ def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
         raise InputError("a model must be in float64 to be disguised", got=model.residual.dtype)
     rng = np.random.default_rng(seed)
     if not model.disguises:
-        model = _fit(model, model.sample(POINTS, rng))
+        model = _fit(model, model.sample(TUNING.points, rng))
     for name in chosen:
         model = DISGUISES[name](model, rng)
-    found = model.farthest(model.sample(POINTS, rng))
+    found = model.farthest(model.sample(TUNING.points, rng))
     if not found <= model.bound:
         raise InputError(
-            f"a disguised model must stay within its bound, {model.bound:.3g}, at {POINTS} random points",
+            f"a disguised model must stay within its bound, {model.bound:.3g}, at {TUNING.points} random points",
             got=f"{found:.3g}",
             remedy="Leave out a disguise, or compile with a larger eps.",
         )
@@ -209,7 +219,7 @@ def _turned(model: Specimen, basis: Floats, back: Floats) -> Specimen:
 
 def _noise(model: Specimen, rng: np.random.Generator) -> Specimen:
     """Normal noise on all weights of all blocks, half as large as the bound leaves room for at random points."""
-    rows, grains = model.sample(POINTS, rng), list[dict[str, Floats]]()
+    rows, grains = model.sample(TUNING.points, rng), list[dict[str, Floats]]()
     for block in model.residual.blocks:
         sizes = {name: float(np.sqrt(np.square(array).mean())) for name, array in _arrays(block).items()}
         grains.append({n: sizes[n] * rng.normal(size=array.shape) for n, array in _arrays(block).items()})
@@ -220,11 +230,11 @@ def _noise(model: Specimen, rng: np.random.Generator) -> Specimen:
             model, (Block(**{n: a + size * grain[n] for n, a in _arrays(block).items()}) for block, grain in pairs)
         )
 
-    clean, room = model.run(rows), ROOM * (model.bound - model.farthest(rows))
-    size, low, high = LEAST_NOISE, 0.0, np.inf
-    for _ in range(ATTEMPTS):
+    clean, room = model.run(rows), TUNING.room * (model.bound - model.farthest(rows))
+    size, low, high = TUNING.least_noise, 0.0, np.inf
+    for _ in range(TUNING.attempts):
         off = float(np.abs(noisy(size).run(rows) - clean).max())
-        if ROOM * room <= off <= room:
+        if TUNING.room * room <= off <= room:
             return noisy(size)
         low, high = (size, high) if off < room else (low, size)
         linear = size * 0.75 * room / off if off > 0 else 2 * size  # small noise acts linearly

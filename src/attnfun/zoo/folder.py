@@ -17,7 +17,7 @@ import json
 import platform
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,8 +34,18 @@ from .disguise import MEASURED, disguise
 from .specimen import Specimen
 
 FORMAT = 1
-POINTS = 128
-"""Points of the tables of a model."""
+
+
+@dataclass(frozen=True)
+class FolderTuning:
+    """How large the tables of a model are."""
+
+    points: int = 128
+    """Points of the tables of a model. A round number."""
+
+
+TUNING = FolderTuning()
+
 USUAL = ("split", "scale", "permute", "rotate")
 """Disguises if none are named: those that leave the function alone."""
 LOADERS = {"model.py": "residual_model.py", "lens.py": "lens_model.py"}
@@ -95,7 +105,7 @@ def _write_model(folder: Path, model: Specimen, net: Compiled | None, plain: Spe
     from safetensors.numpy import save
 
     folder.mkdir()
-    answers = Answers.of(model, POINTS, seed)
+    answers = Answers.of(model, TUNING.points, seed)
     blank = replace(model.residual, features=(), heads=())
     description, weights = blank.plan(model.point_shape, model.truth.value_shape)
     arrays = {name: np.ascontiguousarray(array) for name, array in weights.items()}

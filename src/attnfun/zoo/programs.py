@@ -21,10 +21,20 @@ from ..targets import Target
 Floats = npt.NDArray[np.float64]
 Settings = Mapping[str, Floats]
 """Registers that are set, with a value for each point, (B,)."""
-EDGE = 1e-9
-"""Fraction of a range by which rounding may carry an argument beyond it."""
-LONGEST = 24
-"""Characters of an expression that serves as a name."""
+
+
+@dataclass(frozen=True)
+class ProgramNamesTuning:
+    """How expressions are read and named."""
+
+    edge: float = 1e-9
+    """Fraction of a range by which rounding may carry an argument beyond it. A round number."""
+    longest: int = 24
+    """Characters of an expression that serves as a name. A round number."""
+
+
+TUNING = ProgramNamesTuning()
+
 INFIX = {"+", "-", "*", "/", "**"}
 
 
@@ -107,7 +117,7 @@ class Steps(RegisterProgram):
         for k, unit in enumerate(circuit.units):
             expressions.append(_written(unit.function, _sum(unit.argument, symbols)))
             own = texts.get(inputs + k, _written(unit.function, _sum(unit.argument, names)))
-            plain = inputs + k in texts or (len(own) <= LONGEST and own not in names)
+            plain = inputs + k in texts or (len(own) <= TUNING.longest and own not in names)
             names.append(own if plain else f"unit {k + 1}")
         self.atoms = tuple(names)
         self.order = sorted(range(len(names)), key=self._turn)
@@ -151,7 +161,7 @@ class Steps(RegisterProgram):
 
     def _unit(self, atom: int, atoms: Floats, check: bool) -> Floats:
         unit = self.circuit.units[atom - self.circuit.inputs]
-        argument, slack = _value(unit.argument, atoms), EDGE * (unit.high - unit.low)
+        argument, slack = _value(unit.argument, atoms), TUNING.edge * (unit.high - unit.low)
         if check and not (argument.min() >= unit.low - slack and argument.max() <= unit.high + slack):
             raise InputError(
                 f"registers may only be set so that the argument of {self.atoms[atom]!r} stays in "

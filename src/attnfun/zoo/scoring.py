@@ -38,8 +38,18 @@ from .truth import Head
 Floats = npt.NDArray[np.float64]
 PARTS = ("working", "heads", "directions", "interventions")
 HALF = 0.5
-SILENT = 1e-9
-"""Interventions that move outputs by less than this, relative to their size, are left out."""
+
+
+@dataclass(frozen=True)
+class ScoringTuning:
+    """Which interventions count."""
+
+    silent: float = 1e-9
+    """Interventions that move outputs by less than this, relative to their size, are left out. A round number."""
+
+
+TUNING = ScoringTuning()
+
 MEASURES = ("AUROC", "precision", "recall", "cosine", "subspace", "prediction")
 
 
@@ -172,7 +182,7 @@ def _prediction(answers: Answers, register: str, outputs: Any, found: dict[str, 
     effect = answers.effects[register] - answers.outputs  # (B, m)
     predicted = _numbers(outputs, effect.shape, "the outputs after an intervention")
     size = float(np.sqrt(np.square(effect).mean()))
-    if size > SILENT * float(np.abs(answers.outputs).max()):
+    if size > TUNING.silent * float(np.abs(answers.outputs).max()):
         error = float(np.sqrt(np.square(predicted - answers.effects[register]).mean()))
         found["prediction"].append(max(0.0, 1 - error / size))
 
