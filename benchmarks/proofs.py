@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ from attnfun.errors import AttnfunError
 from attnfun.judge import Limits
 from attnfun.proofs import Proof, certify
 from attnfun.proofs.proof import LEAF, Growing
+from attnfun.proofs.provers import PROVERS, Prover
 from attnfun.proofs.provers import boxes as searching
 from attnfun.proofs.rules import RULES, Checker
 from attnfun.proofs.search import network_rows
@@ -39,8 +41,10 @@ from rooms import lines_of, trusted
 
 Floats = npt.NDArray[np.float64]
 
+issuing = sys.modules["attnfun.proofs.certify"]
+"""The module: the package has a function of that name."""
 RESULTS = Path(__file__).parent / "results" / "proofs.md"
-COMPILING, LONGEST = 5.0, 30.0
+COMPILING, LONGEST = 10.0, 20.0
 """Seconds of computing to compile a case by one construction, and for the judge."""
 LEVELS = 20
 """Cuts above each leaf of the large proof: 2^20 leaves."""
@@ -59,7 +63,8 @@ class Cases:
 
     searches: Counter[str] = field(default_factory=Counter)
     totals: Floats = field(default_factory=lambda: np.zeros(3))
-    verdicts: Counter[str] = field(default_factory=Counter)
+    verdicts: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in DTYPES})
+    """By number format."""
     rows: list[str] = field(default_factory=list)
 
     def add(self, case: Case, dtype: str) -> None:
@@ -76,24 +81,31 @@ class Cases:
         if certificate is None or certificate.proof is None:
             said = said if certificate is None else f"{certificate.status.value}, without a proof"
             self.rows.append(f"| {case.name} | {dtype} | {said} |" + " |" * 6)
+            self.verdicts[dtype]["was not asked"] += 1
             return
         goal = certificate.bound - certificate.allowance
         proving, _ = timed(lambda: certify(certificate.claim, goal, norm=certificate.norm))
-        search, searching.search = searching.search, self._counted
-        checking, again = timed(certificate.recheck)
-        searching.search = search
+        with patch.object(searching, "search", self._counted), patch.object(issuing, "PROVERS", self._provers):
+            checking, again = timed(certificate.recheck)
         if again.bound != certificate.bound:
             raise SystemExit(f"{case.name}: {again.bound!r} is not {certificate.bound!r}")
         deadline = Deadline.after(LONGEST, time.process_time)
         judging, verdict = timed(lambda: certificate.verdict(Limits(over=lambda: deadline.over)))
-        word = "agrees" if verdict.agreed else f"does not agree, {verdict.judged:.3g} for {verdict.stated:.3g}"
-        word = word if verdict.covered else verdict.reason.replace("|", "\\|")[:100]
+        kind = "agrees" if verdict.agreed else "refutes" if verdict.refuted else "has a larger bound"
+        word = kind if verdict.agreed else f"{kind}, {verdict.judged:.3g} for {verdict.stated:.3g}"
+        if not verdict.covered:
+            kind, word = "has no verdict", verdict.reason.replace("|", "\\|")[:100]
         rules = ", ".join(sorted({lemma.rule for lemma in certificate.proof.lemmas()}))
         size = f"{certificate.proof.leaves} | {certificate.proof.size}"
         times = f"{proving:.2f} | {checking:.3f} | {judging:.2f}"
         self.rows.append(f"| {case.name} | {dtype} | {rules} | {size} | {times} | {word} |")
         self.totals += proving, checking, judging if verdict.covered else 0.0
-        self.verdicts["agrees" if verdict.agreed else "does not agree" if verdict.covered else "has no verdict"] += 1
+        self.verdicts[dtype][kind] += 1
+
+    @property
+    def _provers(self) -> list[Prover]:
+        """Provers that only count."""
+        return [replace(prover, prove=self._counted) for prover in PROVERS]
 
     def _counted(self, *_arguments: Any, **_keywords: Any) -> Any:
         self.searches["made"] += 1
@@ -104,9 +116,10 @@ class Cases:
         words = (
             f"In all {self.totals[0]:.0f} s of proving, {self.totals[1]:.1f} s of checking and {self.totals[2]:.0f} s "
             f"of judging where there is a verdict; the judge has {LONGEST:g} s a row, a construction {COMPILING:g} s. "
-            f"Searches made while checking: {self.searches['made']}. The judge: "
+            f"Searches made while checking: {self.searches['made']}. The judge, by number format: "
         )
-        said = ", ".join(f"{word} {count}" for word, count in self.verdicts.items())
+        counts = {name: ", ".join(f"{word} {n}" for word, n in each.items()) for name, each in self.verdicts.items()}
+        said = "; ".join(f"{name} {each}" for name, each in counts.items() if each)
         head = "| case | dtype | rules | boxes | bytes | proving, s | checking, s | judging, s | the judge |"
         return ["## Every case of the suite", "", f"{words}{said}.", "", head, "|---" * 9 + "|", *self.rows, ""]
 
