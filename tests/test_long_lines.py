@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
-from attnfun.pieces.banks import LONG, bank_for
+from attnfun.pieces.banks import LONG, bank_of, search_for
 from attnfun.pieces.chains import chain_of, chained
 from attnfun.pieces.lattices import Lattice
 from attnfun.pieces.resolution import resolution
@@ -103,7 +103,7 @@ def test_a_size_that_is_asked_for():
 
 
 def test_a_long_bank_of_a_circuit():
-    bank = bank_for(np.sin, 0.0, 700.0, 1e-7)
+    bank = bank_of(search_for(np.sin, 0.0, 700.0, 1e-7), "float64")
     points = np.random.default_rng(0).uniform(0, 700, 2000)
     assert bank.tokens.size > LONG
     assert np.abs(bank(points)[:, 0] - np.sin(points)).max() <= 1e-7

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import attnfun as af
 from attnfun.domains.box import as_box
-from attnfun.pieces.banks import bank_for
+from attnfun.pieces.banks import bank_of, search_for
 from attnfun.pieces.densities import declared, mesh_of
 from attnfun.pieces.kinks import kinks
 from attnfun.pieces.least_squares import least_squares
@@ -84,7 +84,7 @@ def test_primitives_take_few_tokens_of_moderate_value(function, low, high, most)
     points = np.linspace(low, high, 10_001)
     truth = function(points).reshape(len(points), -1)
     scale = np.abs(truth).max() or 1.0
-    bank = bank_for(function, low, high, 1e-8 * scale)
+    bank = bank_of(search_for(function, low, high, 1e-8 * scale), "float64")
     assert np.abs(bank(points) - truth).max() <= 1.05e-8 * scale
     assert bank.tokens.size <= most
     assert np.abs(bank.values).max() <= 1e3 * scale

@@ -170,19 +170,9 @@ def compile(
     effort = Effort(Deadline.of(time_limit), told, executor, checkpoint, Memory.of(memory_limit))
     request = Request(eps, norm, relative, dtype, budget, table("options", options), proof, outside, seed, effort)
     one_of("construction", construction, ("auto", *REGISTRY))
-    beyond = 0.0
-    if is_open(domain):
-        domain, beyond = request.cut_off(target, domain)
-        request = replace(request, outside="clip")
-    where = as_box(getattr(target, "domain", None) if domain is None else domain)
-    sampling, declared = request.sampling(cache), request.declared(tail)
-    goal = read_network(target, where, output) or as_target(target, where, lipschitz, sampling, declared)  # target
+    sampling = request.sampling(cache)
+    goal, request = _stated(target, domain, request, sampling, lipschitz, request.declared(tail), output)  # target
     with until(effort.deadline):
-        request = request.fitted(goal).less(beyond)
-        refuse_points(goal.domain, request.dtype, proof=request.proof)
-        refuse_defects(goal, request.largest_jump, float(request.norm))
-        refuse_large_values(goal)
-        request.refuse_finer_than_results(goal)
         found = for_each_token(construction, goal, request) or pursue(candidates(construction, goal), goal, request)
         return replace(found, certificate=judged(found.certificate, effort.deadline))
 
@@ -203,6 +193,31 @@ def pursue(theorems: list[Construction], goal: Target, request: Request) -> Comp
     except TimeLimitReached as late:
         raise _late(request, queue, late) from None
     raise _best_miss(request, goal, queue)
+
+
+def _stated(
+    target: object,
+    domain: object,
+    request: Request,
+    sampling: Sampling,
+    lipschitz: float | None,
+    tail: str | None,
+    output: str | None,
+) -> tuple[Target, Request]:
+    """The target on its domain, and the request in its terms; what no network can do is refused."""
+    beyond = 0.0
+    if is_open(domain):
+        domain, beyond = request.cut_off(target, domain)
+        request = replace(request, outside="clip")
+    where = as_box(getattr(target, "domain", None) if domain is None else domain)
+    goal = read_network(target, where, output) or as_target(target, where, lipschitz, sampling, tail)
+    with until(request.effort.deadline):
+        request = request.fitted(goal).less(beyond)
+        refuse_points(goal.domain, request.dtype, proof=request.proof)
+        refuse_defects(goal, request.largest_jump, float(request.norm))
+        refuse_large_values(goal)
+        request.refuse_finer_than_results(goal)
+    return goal, request
 
 
 def for_each_token(construction: str, target: Target, request: Request) -> Compiled | None:

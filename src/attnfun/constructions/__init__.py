@@ -11,22 +11,22 @@ from ..targets import Target
 from .base import Construction, Forecast, Plan, PlanRequest
 
 CLASSES = {
-    "grid": "GridConstruction",
-    "cross": "CrossConstruction",
-    "spectral": "SpectralConstruction",
-    "circuit": "CircuitConstruction",
-    "subspace": "SubspaceConstruction",
-    "knots": "KnotsConstruction",
-    "relu": "ReluConstruction",
-    "truncated-linear": "TruncatedLinearConstruction",
-    "multihead": "MultiheadConstruction",
-    "two-layer": "TwoLayerConstruction",
-    "two-layer-lookup": "LookupConstruction",
-    "softmax-readout": "SoftmaxReadoutConstruction",
-    "max-affine": "MaxAffineConstruction",
-    "regression": "RegressionConstruction",
+    "grid": "grid.GridConstruction",
+    "cross": "cross.CrossConstruction",
+    "spectral": "spectral.SpectralConstruction",
+    "circuit": "circuit.CircuitConstruction",
+    "subspace": "subspace.SubspaceConstruction",
+    "knots": "knots.KnotsConstruction",
+    "relu": "relu.ReluConstruction",
+    "truncated-linear": "truncated_linear.TruncatedLinearConstruction",
+    "multihead": "multihead.MultiheadConstruction",
+    "two-layer": "two_layer.TwoLayerConstruction",
+    "two-layer-lookup": "two_layer.LookupConstruction",
+    "softmax-readout": "softmax_readout.SoftmaxReadoutConstruction",
+    "max-affine": "max_affine.MaxAffineConstruction",
+    "regression": "regression.RegressionConstruction",
 }
-"""The class of each construction by its public name; its file has the same name, with underscores."""
+"""The file and class of each construction by its public name."""
 
 
 class Registry(Mapping[str, Construction]):
@@ -52,8 +52,8 @@ class Registry(Mapping[str, Construction]):
 @lru_cache(maxsize=64)  # more than there are
 def _made(name: str) -> Construction:
     """The one instance of a construction; KeyError for a name that is none."""
-    kind = CLASSES[name]
-    return getattr(import_module(f".{name.replace('-', '_')}", __name__), kind)()
+    file, _, kind = CLASSES[name].partition(".")
+    return getattr(import_module(f".{file}", __name__), kind)()
 
 
 REGISTRY = Registry()

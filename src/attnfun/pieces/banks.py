@@ -42,28 +42,6 @@ class Bank:
         return self.tokens.weights((points - self.origin)[:, None]) @ self.values
 
 
-def bank_for(
-    function: Callable[[Floats], Floats],
-    low: float,
-    high: float,
-    aim: float,
-    *,
-    dtype: str = "float64",
-    care: Care = QUICK,
-) -> Bank:
-    """A small bank that follows a function (S,) -> (S,) or (S, C), smooth on [low, high], to within `aim`.
-
-    The caller compares `error` with `aim`: out of reach, the best bank found comes back.
-
-    >>> found = bank_for(np.exp, -1.0, 1.0, 1e-6)
-    >>> points = np.linspace(-1, 1, 999)
-    >>> found.tokens.size < 8, bool(np.abs(found(points)[:, 0] - np.exp(points)).max() <= 1e-6)
-    (True, True)
-    """
-
-    return bank_of(search_for(function, low, high, aim, dtype=dtype, care=care), dtype)
-
-
 @dataclass(frozen=True, eq=False)
 class LongSearch:
     """The search for a bank along a line that takes many tokens."""
@@ -90,11 +68,20 @@ def search_for(
     high: float,
     aim: float,
     *,
-    dtype: str,
-    care: Care,
+    dtype: str = "float64",
+    care: Care = QUICK,
     deadline: Deadline = NEVER,
 ) -> Search | LongSearch:
-    """The search for such a bank, not yet begun."""
+    """The search, not yet begun, for a small bank that follows a function (S,) -> (S,) or (S, C) to within `aim`.
+
+    The function is smooth on [low, high]. The caller compares the bank's `error` with `aim`: out of reach, the best
+    bank found comes back.
+
+    >>> search = search_for(np.exp, -1.0, 1.0, 1e-6)
+    >>> found, points = bank_of(search, "float64"), np.linspace(-1, 1, 999)
+    >>> found.tokens.size < 8, bool(np.abs(found(points)[:, 0] - np.exp(points)).max() <= 1e-6)
+    (True, True)
+    """
 
     def line(points: Floats) -> Floats:
         return np.asarray(function(points), dtype=np.float64).reshape(len(points), -1)
