@@ -66,6 +66,13 @@ def test_a_choice_between_two_that_are_one_has_its_series_where_the_condition_is
     assert np.array_equal(doubtful.rad[1], plain.rad[1])
 
 
+@pytest.mark.parametrize("text", ["2**(x**0)", "sin(2**(x**0)) + x", "(2 + y)**(x**0)"])
+def test_a_power_whose_exponent_is_the_same_number_everywhere(text):
+    """It is known up to rounding at every point, and the base may be one number."""
+    net = af.compile(text, dict.fromkeys("xy"[: 1 + ("y" in text)], (0, 4.9)), 0.02)
+    assert net.certificate.proved
+
+
 @pytest.mark.parametrize("construction", ["grid", "cross", "spectral"])
 @pytest.mark.parametrize("text", ["3*min(x, 0.1)", "2*abs(x - 0.1)", "x*max(x, 0.1)"])
 def test_series_bounds_hold_across_a_kink(text, construction):

@@ -222,8 +222,14 @@ def elementary(name: str, a: Jet) -> Jet:
 
 
 def general_power(a: Jet, b: Jet) -> Jet:
-    """`a ** b`: a constant exponent by its binomial series, others as `e^{b log a}`."""
+    """`a ** b`: a constant exponent by its binomial series, others as `e^{b log a}`.
+
+    A number to the power of an array of exponents is an array.
+    """
     if b.degree == 0:
+        size = a.basis.size
+        mid, rad = (np.broadcast_to(part, (*np.broadcast_shapes(a.shape, b.shape), size)) for part in (a.mid, a.rad))
+        a = Jet(a.basis, mid, rad, a.degree)
         return compose(a, power(a.value, b.value, a.basis.degree))
     return exp(multiply(b, elementary("log", a)))
 
