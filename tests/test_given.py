@@ -273,7 +273,7 @@ def test_refusals_name_what_must_hold():
         (lambda: af.certify(network, domain=[(-1, 1)], requirement={5: (0, 1)}), "outputs from 0 to 1"),
         (lambda: af.certify(network, domain=[(-1, 1)], requirement={0: (1, 0)}), "lo <= hi"),
         (lambda: af.certify(network, domain=[(-1, 1)], requirement={}), "must hold a condition"),
-        (lambda: af.compare(network, small().double(), [(-1, 1)]), "one arithmetic"),
+        (lambda: af.compare(network, small().double(), [(-1, 1)]), "the same dtype"),
         (lambda: af.ranges(network, [(-1, 1)], dtype="float16"), "dtype must be one of"),
         (lambda: af.ranges(small().half(), [(-1, 1)]), "float64 or float32"),
         (lambda: af.ranges(network, [(-1, 1)], tolerance=-1), "tolerance"),

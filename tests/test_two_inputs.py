@@ -188,7 +188,7 @@ def test_a_module_needs_both_inputs_and_other_frameworks_say_so(net):
         net.to_torch()(torch.tensor(Q))
     with pytest.raises(af.errors.InputError, match="one residual stream"):
         net.export("f.py", "transformer-lens")
-    with pytest.raises(af.errors.InputError, match="must have one input"):
+    with pytest.raises(af.errors.InputError, match="has one input"):
         af.certify(net.to_torch(), "x", {"x": (0, 1)})
 
 

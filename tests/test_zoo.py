@@ -300,7 +300,7 @@ def test_equal_seeds_write_equal_files(written, tmp_path):
 
 
 def test_folders_and_names_that_cannot_be_used_are_refused(written, tmp_path):
-    with pytest.raises(af.errors.InputError, match=r"new or empty folder; got .*Name another one"):
+    with pytest.raises(af.errors.InputError, match=r"must be new or empty; got .*Name another one"):
         folder.write(written, quick=True)
     with pytest.raises(af.errors.InputError, match=r"models of the zoo are sine,.*got 'unicorn'"):
         folder.write(tmp_path / "new", names=["unicorn"])

@@ -213,7 +213,9 @@ ClaimOption = Annotated[
 def _save_claim(certificate: Certificate | NetworkCertificate, path: Path) -> None:
     if not isinstance(certificate, NetworkCertificate):
         raise af.errors.InputError(
-            "a network of ours must be saved with its proof by attnfun compile", got=str(path), remedy="Leave -o out."
+            "a certificate of a compiled network is saved with the network, by attnfun compile",
+            got=str(path),
+            remedy="Leave -o out.",
         )
     certificate.save(path)
 
@@ -436,7 +438,7 @@ def zoo(
         return
     if len(words) != 1:
         raise af.errors.InputError(
-            "a folder, or: score, a folder and a file of claims, must be named", got=" ".join(words)
+            "the arguments must be a folder, or score, a folder and a file of claims", got=" ".join(words)
         )
     path = Path(words[0])
     if check:

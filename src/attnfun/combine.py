@@ -118,7 +118,7 @@ def quotient(net: Any, other: Any) -> Compiled:
     reach = _reach(other)
     _require(
         bool(((reach.lo > 0) | (reach.hi < 0)).all()),
-        "the values of a divisor must be proved to keep away from 0, those of its network too",
+        "a divisor and its network must be proved to be 0 nowhere",
         got=f"values in {spelled(reach)}",
         remedy="Compile the divisor with a smaller eps, or restrict() it.",
     )

@@ -277,8 +277,8 @@ class Compiled(Algebra, Calculus):
     def beyond(self, low: float = -math.inf, high: float = math.inf) -> float:
         """A bound on the error for all real x from `low` to `high`, where points outside the domain are clipped to it.
 
-        It is what the certificate bounds, which is about the domain, and how far the target strays beyond it [T 9.13].
-        Exported networks do not clip.
+        It is the bound of the certificate, plus one on how far the target is from its value at an end of the domain
+        beyond that end [T 9.13]. Exported networks do not clip.
 
         >>> import attnfun as af
         >>> net = af.compile("atan(x)", domain={"x": (-math.inf, math.inf)}, eps=0.1)
@@ -443,7 +443,7 @@ class Compiled(Algebra, Calculus):
         `weights`, `tokens` (attention between the tokens of a sequence), `circuit` and `layers`; those that suit the
         network if not named. Beyond two variables they show lines through the point `at`, by default the centre or a
         point where the network varies more. `output` counts the outputs of a vector or sequence. The style "dark" is
-        for dark pages; "talk" draws the function only, with type that can be read from the back row. With `ax`, one
+        for dark pages; "talk" draws the function only, in larger type for slides. With `ax`, one
         panel (`values` if not named) is drawn into these axes of a figure of yours.
         """
         return plot(self, path, panels, at, output, style, ax)

@@ -102,7 +102,7 @@ def compile(
         `af.Samples(X, y)`.
     domain
         `{"x": (-1, 1)}`, a pair, a list of pairs, an `af.Box`, `af.Region` or `af.Points`; data have their own. A
-        formula in one variable that settles may have infinite ends, `{"x": (-inf, inf)}` (`Compiled.beyond`). For a
+        formula in one variable with limits may have infinite ends, `{"x": (-inf, inf)}` (`Compiled.beyond`). For a
         function of two inputs a box for each, `{"Q": af.Box(...), "K": af.Box(...)}`.
     eps
         The tolerance; with `relative`, as a fraction of the largest absolute value found. Without it, a size must be
@@ -133,8 +133,8 @@ def compile(
     outside
         What calls do with points outside the domain: "raise", "clip" or "allow".
     seed
-        For the points that are sampled. Equal calls give equal results on all machines that need no more than half of
-        the time limit: how long a proof may go on while other constructions wait is counted, not timed.
+        The seed of sampled points. Equal calls give equal results on all machines that need no more than half of the
+        time limit: how long a proof may go on while other constructions wait is counted in work done, not by a clock.
     progress
         Called with a `Progress` after each round of a proof, and as values of a black box come in from workers or for a
         cache. Without it, work of more than two seconds shows a line on a terminal and in a notebook; False for none.
@@ -342,7 +342,7 @@ class Request:
         least, value = float(apart.max()), float(values.flat[int(np.argmax(apart))])
         if least > self.eps:
             raise ToleranceNotMet(
-                f"eps={self.eps:g} is finer than results in {self.dtype} are",
+                f"no network with results in {self.dtype} is within eps={self.eps:g} of the target",
                 got=f"a value of {value:.6g}, which is {least:.3g} from the nearest number in {self.dtype}",
                 remedy=f"Use a finer dtype, or eps above {least:.2g}.",
             )

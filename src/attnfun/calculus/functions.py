@@ -88,7 +88,9 @@ class Subject:
             )
         if output is None and count > 1:
             raise InputError(
-                f"one of {count} outputs must be chosen", got="none", remedy="Pass output=0 for the first, say."
+                f"output= must say which of {count} outputs is meant",
+                got="none",
+                remedy="Pass output=0 for the first one.",
             )
         number = 0 if output is None else output
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:

@@ -23,9 +23,9 @@ TOLERANCE = 1e-12
 class Calculus:
     """Integrals, extreme values, roots, derivatives and antiderivatives.
 
-    The domain is `net.domain`, which is bounded though a formula may have been given with infinite ends. Enclosures of
-    the target are worth as much as the target allows, those of the network as much as its certificate.
-    Where the target can only be sampled the answers are estimates, and say so.
+    The domain is `net.domain`, which is bounded even if a formula was given with infinite ends. Enclosures of the
+    target are proved where the target can be enclosed. Enclosures of the network have the status of its certificate.
+    Where the target can only be sampled, the answers are estimates and say so.
     """
 
     def integrate(

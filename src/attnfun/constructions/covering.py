@@ -62,8 +62,8 @@ def plan_net(target: Target, request: PlanRequest, layout: Layout, attends_data:
         if allowed < fill / 2:
             raise InputError(
                 "the fill distance of the points must be small enough for eps",
-                got=f"fill {fill:g} with slope {slope:.3g} and {request.aim:.3g} allowed",
-                remedy="Allow a larger eps, or give more points with a smaller fill.",
+                got=f"a fill distance of {fill:g}, a slope of {slope:.3g} and an allowed error of {request.aim:.3g}",
+                remedy="Allow a larger eps, or give points that lie closer together and a smaller fill=.",
             )
     else:
         radius = _radius_for(domain, request, layout.rows, widest)

@@ -28,8 +28,8 @@ FEW = 8
 class Points(Box):
     """A cloud of points, or everything within the distance `fill` of one of them.
 
-    `points` has the shape (S,), (S, D) or (S, n, d). Without `fill` a certificate holds at these points only. If the
-    cloud stands for a set that it fills up to a distance (its fill radius), say so, and the certificate covers the set.
+    `points` has the shape (S,), (S, D) or (S, n, d). Without `fill` a certificate holds at these points only. With
+    it, the certificate covers every point within that distance of a given one: `fill` is the fill distance of the set.
 
     >>> cloud = Points([[0.0, 0.0], [1.0, 2.0]], fill=0.5, names=("x", "y"))
     >>> cloud, cloud.contains(np.array([[0.3, 0.3], [0.5, 0.5]]))

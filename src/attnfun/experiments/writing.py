@@ -37,7 +37,7 @@ def made(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as reason:
-        raise InputError("results must go to a folder that can be written to", got=str(reason)) from None
+        raise InputError("the folder for results must be writable", got=str(reason)) from None
     return folder
 
 

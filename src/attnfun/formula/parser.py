@@ -57,7 +57,7 @@ def parse(text: str, variables: tuple[str, ...]) -> Program:
 
 def _syntax(text: str) -> ast.expr:
     if not isinstance(text, str) or not text.strip():
-        raise InputError("a formula must be a non-empty text", got=repr(text))
+        raise InputError("a formula must be text that is not empty", got=repr(text))
     if len(text) > TUNING.max_length:
         raise InputError(f"a formula may have at most {TUNING.max_length} characters", got=len(text))
     try:

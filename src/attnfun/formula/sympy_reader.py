@@ -36,7 +36,7 @@ def sympy_formula(expression: Any, names: tuple[str, ...] | None) -> tuple[str, 
     program = reader.builder.program("", outputs, isinstance(expression, list | tuple))
     text = written(program, names)
     if text is None:
-        raise InputError("a SymPy expression must be a short formula", got=f"{len(program.nodes)} operations")
+        raise InputError("a SymPy expression must be shorter as a formula", got=f"{len(program.nodes)} operations")
     return text, names
 
 

@@ -53,7 +53,7 @@ def ranges(
     """Enclosures of all outputs of a network over a box of inputs, in its own arithmetic.
 
     With up to 16 variables the box is cut until the ranges exceed those found at points by at most `tolerance` of their
-    width, or the time is over. `dtype` names another arithmetic; "exact" is that of real numbers.
+    width, or the time is over. `dtype` may name another number format; "exact" stands for real arithmetic.
     """
     domain, deadline, seed = as_box(box), Deadline.of(time_limit), whole_number("seed", seed, 0)
     share = real_number("tolerance", tolerance, least=0.0)
@@ -90,9 +90,10 @@ def compare(
     time_limit: float | Deadline = TIME_LIMIT,
     seed: int = 0,
 ) -> NetworkCertificate:
-    """The largest difference between the outputs of two networks over a domain, both in one arithmetic.
+    """The largest difference between the outputs of two networks over a domain. Both run in the same dtype.
 
-    With `eps` the work stops as soon as the bound is at most eps, and ProofFailed says what came closest if it is not.
+    With `eps` the work stops as soon as the bound is at most eps. If that cannot be proved, ProofFailed has the box and
+    the point that came closest.
     """
     box, deadline, seed = as_box(domain), Deadline.of(time_limit), whole_number("seed", seed, 0)
     first, second = read(a, box), read(b, box)
@@ -112,10 +113,10 @@ def certify(
 ) -> Certificate | NetworkCertificate:
     """The largest error of a network against a formula, a function or another network; or a requirement on its outputs.
 
-    `requirement` maps the number of an output to an interval (lo, hi) that it must keep, a pair (i, j) of outputs to
-    the margin by which i must be above j. With `eps`, or a requirement, ProofFailed says what came closest where the
-    proof fails: the box, the point, and whether it is a counterexample. Networks of ours, and modules that `to_torch`
-    made, are certified as compiled networks are, with a proof that can be checked again.
+    `requirement` is a dict: `{i: (lo, hi)}` requires output i to lie in [lo, hi], `{(i, j): m}` requires output i to
+    exceed output j by at least m. If `eps` or a requirement cannot be proved, ProofFailed has the box and the point
+    that came closest, and says whether the point is a counterexample. Compiled networks, and modules that `to_torch`
+    made, get a certificate with a proof that can be checked again.
     """
     if domain is None:
         raise InputError("a domain must be given", remedy='Pass domain={"x": (-1, 1)}, say.')
@@ -169,10 +170,10 @@ def _compared(
     arithmetics = {arithmetic_of(each, dtype) for each in (first, second)}
     shapes = {each.graph.output_shape for each in (first, second)}
     if len({int(np.prod(shape)) for shape in shapes}) > 1:
-        raise InputError("networks must have as many outputs to be compared", got=f"{sorted(shapes)}")
+        raise InputError("networks must have the same number of outputs to be compared", got=f"{sorted(shapes)}")
     if len(arithmetics) > 1:
         raise InputError(
-            "networks must run in one arithmetic to be compared",
+            "networks must have the same dtype to be compared",
             got=" and ".join(sorted(map(str, arithmetics))),
             remedy='Name one: dtype="float32", or dtype="exact".',
         )

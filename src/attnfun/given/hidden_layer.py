@@ -145,8 +145,8 @@ def rectifiers(
     """A network of one hidden layer of rectifiers within `eps` of a continuous function on a box.
 
     The function may be whatever `compile` takes: a formula, a Python function, a network; `lipschitz` declares a
-    constant of a black box. At most `units` rectifiers are taken. ToleranceNotMet says, with the best network there
-    was, if the error is not proved to be at most eps; nothing is known before of how many units a function takes.
+    constant of a black box. At most `units` rectifiers are used; how many a function takes is not known in advance. If
+    the error is not proved to be at most eps, ToleranceNotMet has the best network.
     """
     eps = real_number("eps", eps, above=0.0)
     most, name = whole_number("units", units, 1, TUNING.most), dtype_name(dtype)

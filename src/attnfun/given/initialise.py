@@ -39,7 +39,7 @@ AMONG_DATA = f"rows of data and memory together are at most {FLASH_BLOCK}, and t
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where a function lives in an attention layer, and what is proved about it there. `print` says how to call it."""
+    """The places of a compiled function in an attention layer, and its certificate. `print` says how to call it."""
 
     certificate: Certificate
     heads: Places

@@ -130,8 +130,9 @@ def partition(
 ) -> Partition:
     """A max-affine partition of a box.
 
-    `centres` (N, D) alone give Voronoi cells; with `weights` (N,) the power diagram, where the cell of c is as large as
-    if |x - c|² were less by its weight. `slopes` (N, D) and `offsets` (N,) give any other.
+    `centres` c (N, D) alone give Voronoi cells. With `weights` w (N,) they give a power diagram, in which x belongs to
+    the cell with the smallest `|x - c_j|² - w_j`. With `slopes` a (N, D) and `offsets` b (N,) it is the cell with the
+    largest `a_j·x + b_j`.
     """
     box = as_box(domain)
     if (centres is None) == (slopes is None) or (slopes is None) != (offsets is None):
@@ -280,7 +281,7 @@ def _of_compiled(net: Compiled, domain: object, number: int) -> Partition:
     if layer.attends_data:
         if ((rows[1:] - rows[:1]) @ layer.key[number]).any() or ((rows[1:] - rows[:1]) @ layer.value[number]).any():
             raise InputError(
-                "a head makes a partition into cells of affine scores if its keys and values are constants",
+                "Partition.of needs a head whose keys and values are constants",
                 got="keys or values that depend on the input",
             )
         memory = np.concatenate([memory, rows[0]])

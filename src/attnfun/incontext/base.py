@@ -170,7 +170,7 @@ class InContextLearner(Learner):
         found = answer.peaks.max(initial=-inf) + log(prompt.examples) / precision_of(self.dtype).peak[0]
         if not found <= highest:
             raise InputError(
-                f"the linear model must stay below {highest:.4g} at the examples, in every step",
+                f"predictions at the examples must stay below {highest:.4g} in every step",
                 got=f"up to {found:.4g}",
                 remedy=self._relief,
             )
@@ -195,7 +195,7 @@ class InContextLearner(Learner):
     def _model(self, domain: Points) -> FittedModel:
         """What the coefficients minimise, where a rule of proof knows it."""
         raise InputError(
-            "coefficients can be certified of models whose loss is smooth, and of the lasso",
+            "certify() needs a model with a smooth loss, or the lasso",
             got=repr(self),
             remedy="report() compares each step with that of the algorithm.",
         )

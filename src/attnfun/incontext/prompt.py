@@ -246,7 +246,9 @@ def stack(prompts: list[Prompt]) -> Floats:
     """Prompts of one width as one batch (B, N, width), the shorter ones padded with rows of zeros."""
     widths = {prompt.rows.shape[1] for prompt in prompts}
     if len(widths) != 1:
-        raise InputError("prompts of one batch must have the same features and outputs", got=f"widths {sorted(widths)}")
+        raise InputError(
+            "prompts of one batch must have the same numbers of features and outputs", got=f"widths {sorted(widths)}"
+        )
     longest = max(len(prompt.rows) for prompt in prompts)
     out = np.zeros((len(prompts), longest, widths.pop()))
     for place, prompt in zip(out, prompts, strict=True):

@@ -36,7 +36,7 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     tokens
         Memory tokens of the head; None for the size that does best in cross-validation.
     polish
-        Move every token freely after the metric was found? None: if that does better in cross-validation.
+        Whether every token is moved freely after the metric was found; None: if that does better in cross-validation.
     folds
         Of the cross-validation inside `fit`.
     dtype
@@ -47,8 +47,8 @@ class AttentionRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     Attributes
     ----------
     network_
-        The compiled network (`af.types.Compiled`), which takes raw rows; to save, export or look at. Its axes bear the
-        names of a data frame's columns.
+        The compiled network (`af.types.Compiled`), which takes raw rows and can be saved, exported and drawn. Its
+        axes have the names of a data frame's columns.
     cv_results_
         Dict of arrays, one entry for each recipe tried: `param_tokens`, `param_polish`, `mean_test_rmse`,
         `std_test_rmse`, `rank_test_rmse`.

@@ -55,7 +55,7 @@ def _joined(maps: Sequence[Affine], width: int) -> tuple[Floats, Floats]:
 
 def _refusal(got: str) -> InputError:
     return InputError(
-        "a network in one attention layer must have one layer of attention to memory",
+        "af.init_ needs a network with one attention layer, which attends to memory tokens alone",
         got=got,
         remedy='Compile with construction="spectral" or "cross".',
     )

@@ -148,7 +148,9 @@ def with_zeros(tensors: Tensors, given: Fields) -> Tensors:
         fits = places.dtype == np.int64 and places.ndim == numbers.ndim == 1 and len(places) == len(numbers)
         fits = fits and min(shape, default=0) > 0 and total <= MOST and name not in full
         if not fits or (len(places) and not (places[0] >= 0 and places[-1] < size and (np.diff(places) > 0).all())):
-            raise FileFormatError(f"the numbers of {name} must have places of their own in it", got=str(shape)[:80])
+            raise FileFormatError(
+                f"each number of the sparse array {name} must have a place of its own", got=str(shape)[:80]
+            )
         full[name] = np.zeros(size, dtype=numbers.dtype)
         full[name][places] = numbers
         full[name] = full[name].reshape(shape)
@@ -198,11 +200,11 @@ def unpack(tensors: Tensors, description: object) -> Network:
         try:
             layers.append(kind(**values))
         except (TypeError, ValueError, IndexError, AttributeError) as reason:
-            raise FileFormatError("the file must describe a network that fits together", got=str(reason)) from None
+            raise FileFormatError("the file must describe layers whose sizes agree", got=str(reason)) from None
     try:
         return Network(tuple(layers), length, dtype)
     except InputError as reason:
-        raise FileFormatError("the file must describe a network that fits together", got=str(reason)) from None
+        raise FileFormatError("the file must describe layers whose sizes agree", got=str(reason)) from None
 
 
 def _weights(array: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[np.float64]:

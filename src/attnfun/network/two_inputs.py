@@ -96,7 +96,7 @@ def _cross(layer: Attention, keyed: Flags, read: Flags) -> Attention:
 
 def _refusal(got: str) -> InputError:
     return InputError(
-        "networks are written out for two inputs if queries are made of the first one and keys of the second",
+        "an export with two inputs needs queries that depend on the first input alone and keys on the second alone",
         got=got,
         remedy='Compile with construction="cross", and export before networks are combined.',
     )

@@ -64,7 +64,7 @@ def _read(one: Any, name: str, low: float, high: float) -> Density:
     numbers = real_array(f"the density of {name}, unless it is a formula or a function,", one)
     if numbers.ndim != 1 or len(numbers) < 2:
         raise InputError(
-            f"the density of {name} must be a formula, a function, or at least 2 numbers from end to end",
+            f"the density of {name} must be a formula, a function, or at least 2 numbers at equal distances",
             got=repr(one),
             remedy=EXAMPLE,
         )

@@ -118,7 +118,7 @@ class Certificate:
         return replace(self, claim=claim, proof=self.proof and Proof(ALIKE, {}, (self.proof,)))
 
     def states(self, bound: float) -> bool:
-        """Does it state no less than this bound, up to the order in which machines add?"""
+        """Is the stated bound at least this one, up to the order of summation?"""
         return bound <= restated(self.bound - self.allowance)
 
     @property
@@ -143,11 +143,11 @@ class Certificate:
     ) -> Certificate:
         """Prove the bound again from the network's weights, or estimate it again; ProofFailed if that does not succeed.
 
-        A function whose code is not in the file must be given as `target`. The proof has as many seconds as compiling
-        has unless `time_limit` says otherwise; `effort`, which has a deadline of its own, says how else it is run. The
-        engine "interval" checks the proof, or proves everything again. With "arb" the bound is then judged in ball
-        arithmetic by a second reader (`attnfun.judge`) that shares nothing with the first; InputError says what it does
-        not know. Nothing but the stated bound and the proof is taken from this certificate.
+        A function whose code is not in the file must be given as `target`. `time_limit` is in seconds; `effort` has a
+        deadline of its own, workers and a checkpoint. The engine "interval" checks the stored proof, or searches for a
+        new one if there is none. The engine "arb" does the same and then calls the judge (`attnfun.judge`), a second
+        program in ball arithmetic that shares no code with the first; InputError says what it does not cover. Nothing
+        but the stated bound and the proof is taken from this certificate.
         """
         one_of("engine", engine, ENGINES)
         from .certify import Effort
@@ -215,7 +215,7 @@ class Certificate:
         if not verdict.covered:
             effort.deadline.check("the judge")
             raise InputError(
-                "the judge must know what a certificate is about",
+                "the judge must cover the target and the network of the certificate",
                 got=verdict.reason,
                 remedy='Recheck with engine="interval".',
             )

@@ -72,7 +72,7 @@ def executions(network: Network, rows: Floats, deadline: Deadline = NEVER) -> Ex
                 largest = inf
         if not (largest <= format_.largest / 4 and np.isfinite(state.D).all()):
             raise ProofFailed(
-                "executions of a network can be followed where its numbers are small and its scores nearly known",
+                "certify() needs a network whose numbers stay small and whose scores are known closely",
                 got=f"numbers of up to {largest:.3g} in layer {number} ({layer.kind}) in {network.dtype}",
                 remedy="Take float64, or fewer steps.",
             )

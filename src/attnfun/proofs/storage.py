@@ -154,7 +154,7 @@ def _claim(
     for line in description.get("assumptions", []):
         if not says_how_it_runs(line, description["name"]):
             raise FileFormatError("assumptions of a network as a target must be those of its reader", got=shown(line))
-    target = restore(description, domain, output_shape, samples, arrays)
+    target = restore(description, domain, output_shape, samples, arrays=arrays)
     if target is not None:
         if target.output_shape != output_shape or set(target.arrays()) != set(arrays):
             raise FileFormatError("a file must describe a target that fits its network", got=repr(description))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..arguments import real_number
 from ..arithmetic import Untraceable
 from ..domains.box import Box
@@ -84,15 +86,26 @@ def restore(
     domain: Box,
     output_shape: tuple[int, ...],
     samples: tuple[Floats, Floats] | None,
-    arrays: dict[str, Floats],
+    function: object = None,
+    arrays: dict[str, Floats] | None = None,
 ) -> Target | None:
-    """The target of a saved network, or None where the function itself is needed."""
+    """The target of a saved network, or None where the function itself is needed and was not given.
+
+    A given function is checked against the recorded samples.
+    """
     if description["kind"] == "expression":
         return Expression(description["text"], domain, description.get("tail"))
     if description["kind"] == Antiderivative.kind:
         return Antiderivative(Expression(description["formula"], domain))
     if description["kind"] in SAVED:
-        return SAVED[description["kind"]].restored(description, arrays, domain, output_shape)
+        return SAVED[description["kind"]].restored(description, arrays or {}, domain, output_shape)
     if description["kind"] == "lipschitz" and samples is not None:
+        if function is not None:
+            again = PythonFunction(function, domain)(samples[0])  # type: ignore[arg-type]
+            if not np.array_equal(again, samples[1]):
+                raise InputError(
+                    "the given function must be the one that was compiled",
+                    got=f"a different value at {samples[0][int(np.argmax((again != samples[1]).any(1)))].tolist()}",
+                )
         return Lipschitz(None, description["constant"], domain, output_shape, samples, description["name"])
-    return None
+    return None if function is None else as_target(function, domain)

@@ -33,7 +33,7 @@ LARGEST_VALUE = 1e300
 
 
 class Status(Enum):
-    """How much a certificate is worth. The three are never mixed."""
+    """The status of a certificate: proved, proved under assumptions that it lists, or estimated from samples."""
 
     PROVED = "proved"
     CONDITIONAL = "conditional"
@@ -41,11 +41,11 @@ class Status(Enum):
 
     @classmethod
     def weakest(cls, statuses: Iterable[Status]) -> Status:
-        """What a claim is worth that needs several others."""
+        """The status of a claim that rests on claims of these statuses."""
         return max(statuses, key=list(cls).index)
 
     def meaning(self, norm: float) -> str:
-        """One sentence for people about a bound in this norm: inf for the largest error, p for L_p over the domain."""
+        """What a bound in this norm says, in a sentence: inf for the largest error, p for L_p over the domain."""
         if isinf(norm):
             holds = "the bound holds at every point of the domain"
             found = "the largest error found by sampling and search"
@@ -225,7 +225,7 @@ def refuse_nonfinite(target: Target, rows: Floats, values: Floats) -> Floats:
         row = int(np.flatnonzero(huge)[0])
         point = Interval(rows[row : row + 1])
         raise InputError(
-            f"values of the target must be at most {LARGEST_VALUE:g}, so that sums of them are numbers",
+            f"values of the target must be at most {LARGEST_VALUE:g}, so that their sums do not overflow",
             got=f"{values[row, np.argmax(np.abs(values[row]))]:g} at {describe(point, target.domain)}",
             remedy="Divide the target by a constant.",
         )

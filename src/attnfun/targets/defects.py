@@ -91,9 +91,9 @@ def refuse_defects(target: Target, jump: float = inf, norm: float = inf) -> None
             inside = np.random.default_rng(0).uniform(box.lo, box.hi, (TUNING.probes, target.domain.size))
             if np.ptp(target.values(np.concatenate([box.lo, inside, box.hi])), axis=0).max() < spread[row] / 2:
                 raise InputError(
-                    f"in the sup norm the target must be provably continuous, but at {describe(box, target.domain)} it "
-                    "cannot be told from one that jumps",
-                    got=f"an enclosure of width {spread[row]:.6g} on the smallest of boxes",
+                    "in the sup norm the target must be proved to be continuous, which was not possible at "
+                    f"{describe(box, target.domain)}",
+                    got=f"an enclosure of width {spread[row]:.6g} on a box as small as floats allow",
                     remedy="Write nested conditions as min, max and abs, or measure the error in L_1: norm=1.",
                 )
             raise InputError(

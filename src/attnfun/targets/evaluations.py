@@ -153,7 +153,7 @@ def _file(cache: Cache, name: str, made_of: object, variables: int, outputs: int
         known = sha256(given.encode()).hexdigest() if given is not None else identity_of(made_of)
     except NoIdentity as reason:
         raise InputError(
-            f"cache= must be able to identify {name}, by its code and all that it uses or by a name that you give",
+            f"cache= needs a function that can be identified by its code, or a name for {name}",
             got=f"{name} uses {reason}, which cannot be compared between runs",
             remedy='Write cache=(folder, "a name"), and use another name when the function changes.',
         ) from None

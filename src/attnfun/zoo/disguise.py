@@ -57,7 +57,7 @@ TUNING = DisguiseTuning()
 
 
 def disguise(model: Specimen, names: Iterable[str], seed: int = 0) -> Specimen:
-    """The model after some changes, in this order; equal seeds give equal models.
+    """The same function with other weights: the named changes, in this order. Equal seeds give equal models.
 
     >>> import attnfun as af
     >>> net = af.compile("x*y", {"x": (-1, 1), "y": (-1, 1)}, 1e-3, construction="circuit")

@@ -88,7 +88,7 @@ def write(
             folder.rmdir()
         beside.rename(folder)
     except OSError as reason:
-        raise InputError("the zoo must go to a folder that can be written to", got=str(reason)) from None
+        raise InputError("the folder for the zoo must be writable", got=str(reason)) from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return manifest
@@ -97,7 +97,7 @@ def write(
 def _check_free(folder: Path) -> None:
     """A folder with anything in it, or a file, is not written over."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError("the zoo must go to a new or empty folder", got=str(folder), remedy="Name another one.")
+        raise InputError("the folder for the zoo must be new or empty", got=str(folder), remedy="Name another one.")
 
 
 def _write_model(folder: Path, model: Specimen, net: Compiled | None, plain: Specimen, seed: int) -> dict[str, Any]:

@@ -113,10 +113,10 @@ def _said(register: Register) -> str:
 
 
 def specimen(net: Compiled, name: str = "model", title: str = "") -> Specimen:
-    """A compiled network with the truth about it.
+    """A compiled network with its mechanism as data.
 
-    Networks of the construction `circuit` that hold everything in one token have a register for every step of the
-    formula; of all others the inputs and outputs are known, and the heads that write the outputs.
+    A network of the construction `circuit` with one data token has a register for every step of the formula. Of any
+    other network the inputs, the outputs and the heads that write the outputs are known.
     """
     if not isinstance(net, Compiled):
         raise InputError(

@@ -65,7 +65,7 @@ STYLES: dict[str, dict[Any, Any]] = {
         "figure.dpi": 80,
     },
 }
-"""For a page of text, on a dark page, and for the back row of a room: the type is twice as large as it is on a page."""
+"""For a page of text, for a dark page, and for slides, with type twice as large as on a page."""
 ENLARGED = {"page": 1.0, "dark": 1.0, "talk": 2.0}
 """How much larger the panels of a style are."""
 

@@ -32,7 +32,7 @@ def to_onnx(
     one_of("attention", attention, ATTENTION)
     check_dtype(network.dtype)
     if "values" in names:
-        raise InputError('an input of an ONNX model must not be called "values", as its output is', got=names)
+        raise InputError('no input of an ONNX model may be called "values", the name of its output', got=names)
     form = emitted(network, second_shape)
     graph, length = OnnxGraph(network.dtype, attention), form.shape_in[0]
     tokens = graph.reshape(graph.wide(names[0]), -1, *form.shape_in)  # (B, n, d)

@@ -96,7 +96,7 @@ def check_dtype(dtype: str) -> None:
     """Refuse what runtimes cannot compute in."""
     if not hasattr(np, dtype):
         raise InputError(
-            "an ONNX model takes points in a format that NumPy has, as ONNX Runtime does",
+            "an ONNX model needs a dtype that NumPy has, as ONNX Runtime does",
             got=dtype,
             remedy="Take float16, float32 or float64.",
         )

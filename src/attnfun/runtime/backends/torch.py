@@ -204,7 +204,7 @@ def from_torch(module: nn.Module) -> Network | None:
         return None
     if described.get("second_shape") is not None:
         raise InputError(
-            "a module that is read again must have one input",
+            "a module can be read again only if it has one input",
             got="an export of two inputs",
             remedy="Load the file that net.save wrote, and recheck its certificate.",
         )

@@ -41,7 +41,7 @@ def with_output(reading: Reading, output: str) -> Graph:
     if last == "pairs" or (last == "margin" and output == "probabilities"):
         what = "pairs of classes" if last == "pairs" else "margins"
         raise InputError(
-            f"output={output!r} must be known for the classifier, and {reading.name} has {what} only",
+            f"output={output!r} cannot be computed for {reading.name}, which has {what} only",
             got=output,
             remedy='Leave output= out, or write output="logits".',
         )

@@ -73,7 +73,7 @@ class Stages:
         """The sum of two values of one width."""
         width = self.widths[first]
         if self.widths[second] != width:
-            raise InputError("values that are added must have one width", got=(width, self.widths[second]))
+            raise InputError("values that are added must have the same width", got=(width, self.widths[second]))
         return self._add(AffineStep((first, second), (np.eye(width), np.eye(width)), np.zeros(width)))
 
     def combine(self, sources: list[int], weights: list[Floats], bias: Floats) -> int:
