@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import attnfun as af
+from attnfun.arithmetic import Interval
+from attnfun.network import reference
 from attnfun.pieces.banks import LONG, bank_of, search_for
 from attnfun.pieces.chains import chain_of, chained
 from attnfun.pieces.lattices import Lattice
 from attnfun.pieces.resolution import resolution
 from attnfun.pieces.solve import solved, solved_in_windows
+from attnfun.proofs.enclosure import Encloser
 from clocks import readings
 
 MANY = 10**6
@@ -125,6 +128,25 @@ def test_long_lines_are_proved_and_no_point_beats_the_bound(formula, domain, eps
     points = points[(points >= domain[0]) & (points <= domain[1])]
     truth = net.certificate.claim.target.values(points[:, None])[:, 0]
     assert np.abs(np.asarray(net(points), dtype=np.float64).ravel() - truth).max() <= net.certificate.bound
+
+
+@pytest.mark.parametrize("goal", [1e-3, 1.0, 250.0])
+def test_heads_at_rest_are_within_what_is_said_of_them(goal):
+    """The larger the goal, the larger are heads that count as zero: enclosures of the parts of boxes say so."""
+    net = af.compile("sin(300*x)", {"x": (-1, 1)}, 1e-3, construction="spectral", dtype="float32", proof=False)
+    encloser, ends = Encloser(net.network, goal), np.linspace(-1, 1, 65)
+    boxes = Interval(ends[:-1], ends[1:]).reshape(64, 1, 1)
+    everything = tuple(layer.take(np.zeros(64, dtype=np.int64)) for layer in encloser.start())
+    _, (focus,) = encloser(boxes, everything)
+    assert focus.rests.mean() > 0.5
+    assert focus.active.lengths.max() < net.network.tokens
+    parts = Interval(np.concatenate([boxes.lo, boxes.mid]), np.concatenate([boxes.mid, boxes.hi]))
+    region, (later,) = encloser(parts, (focus.take(np.tile(np.arange(64), 2)),))
+    assert (later.rests >= np.tile(focus.rests, (2, 1))).all()
+    for share in (0.0, 0.3, 0.7, 1.0):
+        values = reference.run(net.network, parts.lo + share * (parts.hi - parts.lo))
+        assert (region.tokens.lo <= values + 1e-9).all()
+        assert (values <= region.tokens.hi + 1e-9).all()
 
 
 def test_a_size_beyond_polish_is_one_lattice():

@@ -27,18 +27,23 @@ from .heads import TAIL_SHARE, BoxBatch, EnclosedBank, Focus, attend
 from .mixture import exponentials, largest_average
 from .ragged import Ragged
 
+STILL = 4.0
+"""A head is at rest where it is at most this multiple of what tails may move it by."""
+
 
 class Encloser:
     """Encloses one network, in its own arithmetic, on batches of boxes; the memory is projected once.
 
-    With a `goal`, tails of dropped tokens take a small share of it.
+    With a `goal`, tails of dropped tokens and heads at rest take a small share of it. In coarse arithmetic tails are as
+    small as can be: the weights of dropped tokens may be far from their real ones there.
     """
 
     def __init__(self, network: Network, goal: float | None = None) -> None:
         self.network, self.arithmetic = network, FORMATS[network.dtype]
-        aim = _tail_aim(network, goal)
+        share = _share(network, goal)
+        aim = 0.0 if self.arithmetic.coarse else share
         self.banks = [
-            [EnclosedBank.of(layer, head, self.arithmetic, aim) for head in range(layer.heads)]
+            [EnclosedBank.of(layer, head, self.arithmetic, aim, STILL * share) for head in range(layer.heads)]
             if isinstance(layer, Attention)
             else []
             for layer in network.layers
@@ -55,7 +60,8 @@ class Encloser:
             if isinstance(layer, Attention):
                 every = np.arange(len(layer.memory))[None]  # (1, M)
                 active = Ragged.from_padded(every, np.ones(every.shape, dtype=bool))
-                focus.append(Focus(active, np.zeros((1, layer.heads, length, 2))))
+                rests = np.zeros((1, layer.heads), dtype=bool)
+                focus.append(Focus(active, np.zeros((1, layer.heads, length, 2)), rests))
             length = layer.length_out(length)
         return tuple(focus)
 
@@ -80,13 +86,12 @@ class Encloser:
         return region, tuple(narrowed)
 
 
-def _tail_aim(network: Network, goal: float | None) -> float:
-    """How much tails may move a head's average, or 0 for as little as can be.
+def _share(network: Network, goal: float | None) -> float:
+    """How far all heads' averages may be moved so that the output is moved by a small share of the goal, or 0.
 
-    What comes behind the head magnifies it, by a known factor only if that is affine; and in coarse arithmetic the
-    weights of dropped tokens may be far from their real ones.
+    What comes behind the heads magnifies it, by a known factor only if that is affine.
     """
-    if goal is None or not network.is_shallow or FORMATS[network.dtype].coarse:
+    if goal is None or not network.is_shallow:
         return 0.0
     factor, seen = 1.0, False
     for layer in network.layers:

@@ -22,6 +22,11 @@ beyond the real ones (sums that cancel): they count with the computed share of a
 The distance of a value from the average y, which rounding is proportional to, is taken at one point of the box, not
 from the ranges of both over the box: `|v_j - y| <= Σ_i w_i |v_j - v_i| <= (1 - w_j) spread` [T 10.6]. So a token with
 nearly all the weight is near the average, however much its value varies over the box.
+
+**Heads at rest.** A chain of heads (`pieces/chains.py`) has many of which each is zero but on its own stretch. If on a
+box the average of a head, and what rounding may add to it, are at most S, so they are on every part of the box
+[T 9.14]. From there on that is all that is said of the head: it is at rest, its tokens join no list, and boxes cost no
+more where there are more heads.
 """
 
 from __future__ import annotations
@@ -99,6 +104,7 @@ class Focus:
 
     active: Ragged
     tails: Floats  # (B, H, n, 2), in real arithmetic and as computed
+    rests: Flags  # (B, H), is the head at most `EnclosedBank.still` on the whole box, and what rounding adds to it?
 
     @property
     def tail(self) -> Floats:
@@ -107,12 +113,13 @@ class Focus:
 
     def take(self, rows: Integers) -> Focus:
         """The same for some of the boxes."""
-        return Focus(self.active.take(rows), self.tails[rows])
+        return Focus(self.active.take(rows), self.tails[rows], self.rests[rows])
 
     @classmethod
     def join(cls, parts: list[Focus]) -> Focus:
         """Several batches as one."""
-        return cls(Ragged.join([part.active for part in parts]), np.concatenate([part.tails for part in parts]))
+        tails, rests = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tails", "rests"))
+        return cls(Ragged.join([part.active for part in parts]), tails, rests)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,9 +134,11 @@ class EnclosedBank:
     value_error: Floats  # (M, v)
     gap: float
     """A token whose score is surely this far below another's leaves the list."""
+    still: float = 0.0
+    """A head is at rest where it is, and rounding makes it, at most this large; 0 if no head ever is."""
 
     @classmethod
-    def of(cls, layer: Attention, head: int, arithmetic: Format, aim: float = 0.0) -> EnclosedBank:
+    def of(cls, layer: Attention, head: int, arithmetic: Format, aim: float = 0.0, still: float = 0.0) -> EnclosedBank:
         """Project the memory; `_radius` is our own rounding, `_error` that of the deployed network.
 
         Where there is no memory, one row of zeros stands in; it is never in play. Tails may move the head's average by
@@ -140,7 +149,7 @@ class EnclosedBank:
         values = _project(memory, layer.value[head], layer.value_bias[head], arithmetic)
         worth = len(memory) * float(np.abs(values[0]).max())
         enough = math.log(max(worth / aim, 1.0)) if aim > 0 else math.inf
-        return cls(*keys, *values, min(NEGLIGIBLE, enough))
+        return cls(*keys, *values, min(NEGLIGIBLE, enough), still)
 
     @property
     def highest(self) -> Floats:
@@ -173,17 +182,27 @@ def attend(
 def _attend_chunk(
     layer: Attention, banks: list[EnclosedBank], region: BoxBatch, focus: Focus, arithmetic: Format
 ) -> tuple[BoxBatch, Focus]:
-    index, real = focus.active.padded(np.arange(len(region.points)))  # (B, T)
-    kept = np.zeros(real.shape, dtype=bool)
-    tails, averages, centres, errors = [], [], [], []
+    boxes, length = region.points.shape[:2]
+    index, real = focus.active.padded(np.arange(boxes))  # (B, T)
+    kept, rests, tails = np.zeros(real.shape, dtype=bool), focus.rests.copy(), focus.tails.copy()
+    averages, centres, errors = [], [], []
     for head, bank in enumerate(banks):
-        keys = _gather(layer, head, bank, region, index, real, arithmetic)
-        stays, tail = keys.narrow(focus.tails[:, head], bank.gap, arithmetic)
-        average, error = keys.average(tail, bank, arithmetic)
-        kept |= stays
-        for collection, item in zip((tails, averages, errors), (tail, average, error), strict=True):
-            collection.append(item)
-        centres.append(keys.weights @ keys.at)
+        shape = (boxes, length, bank.values.shape[1])
+        low, high = np.full(shape, -bank.still), np.full(shape, bank.still)  # (B, n, v)
+        error, centre = np.full((*shape, 2), bank.still), np.zeros(shape)
+        rows = np.flatnonzero(~rests[:, head])
+        if len(rows):
+            keys = _gather(layer, head, bank, region.take(rows), index[rows], real[rows], arithmetic)
+            stays, tail = keys.narrow(tails[rows, head], bank.gap, arithmetic)
+            average, off = keys.average(tail, bank, arithmetic)
+            low[rows], high[rows], error[rows], tails[rows, head] = average.lo, average.hi, off, tail
+            centre[rows] = keys.weights @ keys.at
+            largest = np.maximum(average.magnitude, off.max(axis=3)).max(axis=(1, 2))  # (R,)
+            rests[rows, head] = (bank.still > 0) & (largest <= bank.still)
+            kept[rows] |= stays & ~rests[rows, head, None]
+        averages.append(Interval(low, high))
+        errors.append(error)
+        centres.append(centre)
     heads = join(averages, axis=2).reshape(*region.points.shape[:2], -1)  # (B, n, H*v)
     flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
     out, at = heads @ flat + bias, np.concatenate(centres, axis=2) @ flat + bias  # (B, n, o)
@@ -193,7 +212,7 @@ def _attend_chunk(
     if layer.residual:
         out, at, error = out + region.tokens, at + region.points, error + region.error
         error = with_sum(error, out.magnitude, np.array(1), arithmetic)
-    return BoxBatch(out, at, error), Focus(Ragged.from_padded(index, kept), np.stack(tails, 1))
+    return BoxBatch(out, at, error), Focus(Ragged.from_padded(index, kept), tails, rests)
 
 
 @dataclass(eq=False)

@@ -16,13 +16,13 @@ is y with its coefficients moved by `λ |y_α|`, and the constant one by `λ |v|
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import singledispatch
+from functools import partial, singledispatch
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic import Interval, Jet, join
-from ..arithmetic.basis import basis
+from ..arithmetic.basis import Basis, basis
 from ..arithmetic.directed import SMALLEST, rounded_up, sum_error
 from ..arithmetic.jet_functions import divide, exp, multiply
 from ..arithmetic.jets import TINY, variables
@@ -186,11 +186,20 @@ def attend(
     heads: tuple[list[Jet], ...] = ([],) if closed else ([], [])
     images = []
     for head, bank in enumerate(banks):
-        bench = _Bench(layer, head, bank, points, focus)
-        averages = (bench.polynomials(tokens[0], radius),) if closed else bench.series(tokens)
+        rows = np.flatnonzero(~focus.rests[:, head])
+        image = np.zeros((*points.shape[:2], bank.values.shape[1]))  # (B, n, v)
+        averages = tuple(_at_rest(tokens[0].basis, image.shape, bank) for _ in heads)
+        if len(rows):
+            bench = _Bench(layer, head, bank, points[rows], focus.take(rows))
+            awake = tokens[0][rows], tokens[1][rows]
+            found = (bench.polynomials(awake[0], radius[rows]),) if closed else bench.series(awake)
+            known = tuple(_with_tail(each, focus.tail[rows, head], bank) for each in found)
+            whole = len(rows) == len(points)
+            averages = known if whole else tuple(map(partial(_placed, rows), known, averages))
+            image[rows] = bench.image
         for collection, average in zip(heads, averages, strict=True):
-            collection.append(_with_tail(average, focus.tail[:, head], bank))  # (B, n, v)
-        images.append(bench.image)
+            collection.append(average)  # (B, n, v)
+        images.append(image)
     flat, bias = layer.output.reshape(-1, layer.width_out), layer.output_bias  # (H*v, o), (o,)
     image = np.concatenate(images, axis=2) @ flat + bias
     out = [join_jets(part, axis=2).linear(flat, bias) for part in heads]  # (B, n, o)
@@ -198,6 +207,18 @@ def attend(
     if layer.residual:
         return (at + tokens[0], over + tokens[1]), image + points
     return (at, over), image
+
+
+def _at_rest(base: Basis, shape: tuple[int, ...], bank: EnclosedBank) -> Jet:
+    """Series (B, n, v) of a head that is at most `still`: at any one point it is a number of that size [T 9.14]."""
+    return Jet.constant(base, Interval(np.full(shape, -bank.still), np.full(shape, bank.still)))
+
+
+def _placed(rows: Integers, some: Jet, every: Jet) -> Jet:
+    """Series on some boxes among those on all of them, which are constants."""
+    mid, rad = every.mid.copy(), every.rad.copy()
+    mid[rows], rad[rows] = some.mid, some.rad
+    return Jet(some.basis, mid, rad, some.degree)
 
 
 def _with_tail(average: Jet, tail: Floats, bank: EnclosedBank) -> Jet:
