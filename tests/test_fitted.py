@@ -87,6 +87,20 @@ def test_other_losses_are_proved_about_what_scikit_learn_finds(model, labels):
     assert np.isfinite(net.certificate.bound)
 
 
+def test_counts_are_those_of_the_user():
+    """The network reads counts in a unit of 32; what it puts out, and what is claimed, are about the counts given."""
+    counts = np.array([30.0, 4.0, 12.0, 9.0])
+    model = learn.GLM("poisson", alpha=0.1, n_steps=8).fit(X[:4], counts)
+    net = model.certify()
+    target, middle = net.certificate.claim.target, X[:4].mean()
+    assert np.array_equal(target.y[:, 0], counts)
+    (slope,), level = model.coef_, model.intercept_ + model.coef_[0] * middle
+    z = level + slope * (X[:4, 0] - middle)
+    assert abs((np.exp(z) - counts).sum()) < 1e-4 * counts.sum()  # what the level solves
+    assert np.abs(answer(net).ravel() - [slope, level]).max() <= 2 * net.certificate.bound + 1e-9
+    assert net.certificate.bound < 1e-6
+
+
 def test_a_network_that_fits_something_else_has_a_large_bound():
     """A wrong weight, another prompt, other data: the rule concludes what is true of them."""
     net = learn.Ridge(0.5, n_steps=8).fit(X, Y).certify()

@@ -192,6 +192,11 @@ class InContextLearner(Learner):
         check_is_fitted(self, "y_")
         return self._report(self.network(), self.prompt(self.X_, self.y_))
 
+    @property
+    def _offset(self) -> float:
+        """What intercepts and values of the linear model are above those of the network."""
+        return 0.0
+
     def _model(self, domain: Points) -> FittedModel:
         """What the coefficients minimise, where a rule of proof knows it."""
         raise InputError(
@@ -218,7 +223,7 @@ class InContextLearner(Learner):
         check_is_fitted(self, "y_")
         network, prompt = self.network(), self.prompt(self.X_, self.y_)
         rows = round_to(prompt.rows, self.dtype)
-        layers = *network.layers, prompt.reader(network.width_out)
+        layers = *network.layers, prompt.reader(network.width_out, float(round_to(np.array(self._offset), self.dtype)))
         one = Network(layers, len(rows), self.dtype)
         claim = Claim.about(self._model(Points(rows[None])), one)
         certificate = certify(claim, None, effort=Effort(Deadline.of(time_limit)))

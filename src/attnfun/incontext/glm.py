@@ -94,17 +94,12 @@ class GLM(NewtonLearner, InContextRegressor):
     def _model(self, domain: Points) -> FittedModel:
         if self.family == "huber":
             return super()._model(domain)
-        y, alpha = self._scaled(self.y_)
-        sizes = {"alpha": alpha, "delta": float(self.delta)}
-        return FittedModel.of(self.family, self.X_, y, domain, intercept=self.fit_intercept, **sizes)
-
-    def _scaled(self, y: Floats) -> tuple[Floats, float]:
-        """Targets as the network sees them, and the penalty beside their sum."""
-        unit = float(power_of_two(y.max(axis=0))[0]) if self._scales else 1.0
-        return y / unit, self.alpha * len(y) / unit
+        sizes = {"alpha": self.alpha * len(self.y_), "delta": float(self.delta)}
+        return FittedModel.of(self.family, self.X_, self.y_, domain, intercept=self.fit_intercept, **sizes)
 
     def _write(self, X: Floats, y: Floats, queries: Floats) -> Prompt:
-        y, alpha = self._scaled(y)
+        unit = float(power_of_two(y.max(axis=0))[0]) if self._scales else 1.0
+        y, alpha = y / unit, self.alpha * len(y) / unit
         least = np.sqrt(alpha / (len(X) + X.shape[1] + self.fit_intercept))
         return write(X, y, queries, intercept=self.fit_intercept, penalty=alpha, least_unit=least, y_unit=1.0)
 

@@ -146,8 +146,11 @@ class Prompt:
         values = rest[first : first + self.queries, :m] * self.units.y  # (k, m)
         return Answer(coefficients, intercept, values, change, state[0, m + p + 2 * each :])
 
-    def reader(self, width: int) -> Affine:
-        """A last layer that puts out coefficients (p, m) in the user's units; outputs are so wide, see `read`."""
+    def reader(self, width: int, shift: float = 0.0) -> Affine:
+        """A last layer that puts out coefficients (p, m) in the user's units; outputs are so wide, see `read`.
+
+        `shift` is added to the intercepts, which are in the last row.
+        """
         p, m = self.features, len(self.units.y)
         left, right = np.zeros((m, p, len(self.rows))), np.zeros((m, width, m))
         scale = 0.5 / np.append(self.units.x, np.ones(p - len(self.units.x)))  # (p,)
@@ -156,7 +159,10 @@ class Prompt:
             rows = 2 * (block * p + np.arange(p))
             left[k, np.arange(p), rows], left[k, np.arange(p), rows + 1] = scale, -scale
             right[k, m + p + m // self.blocks + column, k] = self.units.y[k]
-        return Affine(right, np.zeros((p, m)), left)
+        constant = np.zeros((p, m))
+        if shift:
+            constant[-1] = shift
+        return Affine(right, constant, left)
 
     def _coefficients(self, state: Floats) -> Floats:
         """State rows (2 p blocks, m / blocks) as coefficients (p, m): what mirror images have in common is rounding."""
