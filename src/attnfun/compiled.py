@@ -42,7 +42,7 @@ from .runtime.sharding import write_shards
 from .targets import Status
 from .targets.combined import Composed, Stacked
 from .targets.expression import Expression
-from .targets.settling import strays
+from .targets.settling import distance_beyond
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -294,7 +294,7 @@ class Compiled(Algebra, Calculus):
                 'a bound beyond the domain needs a formula in one variable, a proof and outside="clip"',
                 got=f"{self.domain!r}, {self.certificate.status.value}, outside={self.outside!r}",
             )
-        return math.nextafter(self.certificate.bound + strays(target, low, high), math.inf)
+        return math.nextafter(self.certificate.bound + distance_beyond(target, low, high), math.inf)
 
     def summary(self) -> Summary:
         """What was built, how large it is, and what is known about its error."""

@@ -348,7 +348,7 @@ class Request:
             )
 
     def cut_off(self, target: object, domain: Any) -> tuple[Box, float]:
-        """A finite interval for a domain with an infinite end, and how far the target strays beyond it [T 9.13]."""
+        """A finite interval for a domain with an infinite end, and how far the target varies beyond it [T 9.13]."""
         _require(self.norm == "inf", 'a domain with an infinite end needs norm="inf"', self.norm)
         _require(self.outside != "allow", 'a domain with an infinite end needs outside="clip"', self.outside)
         return cut_off(target, domain, self.eps, relative=self.relative)

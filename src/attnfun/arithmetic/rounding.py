@@ -46,7 +46,7 @@ MARGIN = 1.01
 MOST_ROUNDINGS = 0.005
 """Largest N u for which it does."""
 MOST_DOUBT = 50.0
-"""Larger η_j are not told apart: the error is then osc."""
+"""Beyond this η_j the error is taken to be osc."""
 SCALED = 16
 """Stock attention scales queries and keys by the fourth root of the head's size, which is at most this."""
 FINE = 1.0

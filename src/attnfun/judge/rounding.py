@@ -26,7 +26,7 @@ MOST = arb("0.005")
 BLOCK = 512
 """Keys in a block of a streaming kernel, at least."""
 MOST_DOUBT = 50
-"""Larger η_j are not told apart."""
+"""Beyond this η_j nothing is said but the range of the values."""
 FAINT = 60
 """A token with larger η_j counts with e^{-60} if it is so far behind [T 10.7]."""
 SCALED = 16

@@ -42,7 +42,7 @@ class SymbolLimits:
     alike: float = 2.0**-20
     """Arguments that differ by less than this fraction of their sizes may be one. By trial."""
     tiny: float = 2.0**-44
-    """Terms of a sum below this fraction of the largest are not told apart from errors. By trial."""
+    """Terms of a sum below this fraction of the largest are added to its error. By trial."""
 
 
 TUNING = SymbolLimits()

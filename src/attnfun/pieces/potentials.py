@@ -37,7 +37,7 @@ class PotentialTuning:
     even: int = 257
     """Equidistant nodes. A round number."""
     halvings: int = 64
-    """Distances from a cluster halve so often. Below, floats do not tell places apart."""
+    """Distances from a cluster halve so often. Below, places are equal as floats."""
     per_halving: int = 12
     """Nodes for each halving. By trial."""
     graded: float = 1e3

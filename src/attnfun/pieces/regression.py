@@ -35,15 +35,14 @@ class RegressionTuning:
     steps: int = 40
     """Steps towards a metric, and of polish. By trial."""
     widths: tuple[float, ...] = (0.3, 4.5)
-    """Widths of tokens to start from: the evidence has valleys that lead nowhere, and a few steps tell them apart. By
-    trial."""
+    """Widths of tokens to start from: the evidence has poor local minima, which a few steps reveal. By trial."""
     scouts: int = 64
-    """Tokens of the fit that tells starts apart. By trial."""
+    """Tokens of the fit that compares starts. By trial."""
     scouting: int = 12
     """Steps of it. By trial."""
     coarse: float = 1e-4
-    """The smallest noise for that, as a share of the variance of y: which valley is right can be told from far away,
-    and near data without noise the evidence is too steep to look around in. By trial."""
+    """The smallest noise for that, as a share of the variance of y: a coarse look shows which minimum is right,
+    and near data without noise the evidence is too steep for steps of that size. By trial."""
     doubt: float = 0.1
     """Differences of evidence that say nothing. A tenth of a natural unit of evidence."""
     tie: float = 1e-9

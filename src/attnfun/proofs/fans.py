@@ -100,11 +100,11 @@ class Keys:
     variable_error: Floats  # (V, 2), errors of the variables in the layer's input
     noise: Flags  # (V,), variables that are only errors of constants
 
-    def hushed(self, tokens: Flags) -> Keys:
+    def without_noise(self, tokens: Flags) -> Keys:
         """The same with some tokens (T,) free of noise, which becomes slack and error."""
         lost = np.where(tokens[:, None] & self.noise, np.abs(self.scores.coefficients[:, 1:]), 0.0)  # (T, V)
         moved = rounded_up(self.score_moved + dot_up(lost, self.variable_error), 1)
-        scores, values = (_quiet(forms, tokens, self.noise) for forms in (self.scores, self.values))
+        scores, values = (_without_noise(forms, tokens, self.noise) for forms in (self.scores, self.values))
         return replace(self, scores=scores, values=values, score_moved=moved)
 
 
@@ -127,19 +127,19 @@ class FanColumn:
 def read(keys: Keys, arithmetic: Format) -> list[FanColumn]:
     """What the head returns, one reading for each value column; O(T V) work."""
     together, copies = _merged(keys)
-    loud = int(np.argmax(together.scores.range.lo))
-    gaps = (together.scores - together.scores[loud : loud + 1]).range.hi  # (T,)
-    heard = gaps + all_orders(together.score_error + together.score_error[loud])  # (T,), as computed
-    far = heard <= -MUTE
+    leading = int(np.argmax(together.scores.range.lo))
+    gaps = (together.scores - together.scores[leading : leading + 1]).range.hi  # (T,)
+    computed = gaps + all_orders(together.score_error + together.score_error[leading])  # (T,), as computed
+    far = computed <= -MUTE
     near = np.flatnonzero(~far)
-    tried = near if len(near) <= FEW else near[near == loud]
-    fans = [_Fan.around(together, int(token), far, gaps, heard) for token in tried]
+    tried = near if len(near) <= FEW else near[near == leading]
+    fans = [_Fan.around(together, int(token), far, gaps, computed) for token in tried]
     count, columns = len(keys.score_error), range(keys.value_error.shape[1])
     readings = ([fan.reading(column, count, copies, arithmetic) for fan in fans] for column in columns)
     return [min(ways, key=lambda reading: reading.off) for ways in readings]
 
 
-def _quiet(forms: Forms, tokens: Flags, noise: Flags) -> Forms:
+def _without_noise(forms: Forms, tokens: Flags, noise: Flags) -> Forms:
     """Forms (T, ...) of some tokens without the terms of noise, whose size is added to the slack."""
     dropped = tokens.reshape(-1, *[1] * (forms.coefficients.ndim - 1)) & np.append(False, noise)
     lost = dot_up(np.where(dropped, np.abs(forms.coefficients), 0.0), forms.frame.sizes)
@@ -148,8 +148,8 @@ def _quiet(forms: Forms, tokens: Flags, noise: Flags) -> Forms:
 
 def _merged(keys: Keys) -> tuple[Keys, Floats]:
     """Tokens with scores and values that are equal up to noise as one, and how many each stands for."""
-    heard = np.append(True, ~keys.noise)
-    parts = (forms.coefficients * heard for forms in (keys.scores, keys.values))
+    kept = np.append(True, ~keys.noise)
+    parts = (forms.coefficients * kept for forms in (keys.scores, keys.values))
     table = np.concatenate([part.reshape(len(keys.score_error), -1) for part in parts], axis=1)
     places: dict[bytes, list[int]] = {}
     for token, row in enumerate(table + 0.0):  # -0.0 is 0.0
@@ -160,7 +160,7 @@ def _merged(keys: Keys) -> tuple[Keys, Floats]:
     first = np.array([same[0] for same in places.values()])
     shared = np.zeros(len(table), dtype=bool)
     shared[[token for same in places.values() if len(same) > 1 for token in same]] = True
-    keys = keys.hushed(shared)
+    keys = keys.without_noise(shared)
 
     def worst(part: Floats) -> Floats:
         return np.stack([part[same].max(axis=0) for same in places.values()])
@@ -195,10 +195,10 @@ class _Fan:
     misfits: Floats  # (T, v), how far a token is from its place in the fan
     mute: Flags  # (T,)
     gaps: Floats  # (T,), largest score minus that of some other token
-    heard: Floats  # (T,), the same with rounding
+    computed: Floats  # (T,), the same with rounding
 
     @classmethod
-    def around(cls, keys: Keys, base: int, far: Flags, gaps: Floats, heard: Floats) -> _Fan:
+    def around(cls, keys: Keys, base: int, far: Flags, gaps: Floats, computed: Floats) -> _Fan:
         """Find λ and the classes; a far token that does not fit is mute."""
         t, rise = keys.scores - keys.scores[base : base + 1], keys.values - keys.values[base : base + 1]  # (T,), (T, v)
         weights = t.coefficients * t.frame.sizes**2  # (T, 1+V)
@@ -214,7 +214,7 @@ class _Fan:
         misfits[base] = 0.0
         spread = keys.values.range.hi.max(axis=0) - keys.values.range.lo.min(axis=0)  # (v,)
         mute = far & (misfits > np.maximum(np.exp(gaps)[:, None] * spread, NEGLIGIBLE * scale)).any(axis=1)
-        return cls(keys, base, t, scale, signs, misfits, mute, gaps, heard)
+        return cls(keys, base, t, scale, signs, misfits, mute, gaps, computed)
 
     def reading(self, column: int, count: int, copies: Floats, arithmetic: Format) -> FanColumn:
         """One column; `count` keys in all."""
@@ -242,7 +242,7 @@ class _Fan:
         else:
             apart = 2 * (eta - all_orders(worst)) + all_orders(float(np.sort(keys.score_error[inside])[-2:].sum()))
         direct = all_orders(2 * plain + scale * apart)
-        leak = (copies * computed_weight(-self.heard))[self.mute].sum()
+        leak = (copies * computed_weight(-self.computed))[self.mute].sum()
         largest = float(range_.magnitude[inside].max()) + float(keys.value_error[:, column].max())
         average = largest + leak * spread
         sums = sums_in_play(copies[inside].sum(), largest, count, arithmetic)

@@ -73,7 +73,7 @@ TAIL_SHARE = 1e-3
 FAINT = math.exp(-NEGLIGIBLE)
 """Weight of such a token beside the other's, at most."""
 HOPELESS = 200.0
-"""A tail of 1 or more says nothing, however large it is: exponents beyond this are not told apart."""
+"""A tail of 1 or more says nothing, however large it is: larger exponents count as this one."""
 ENTRIES = 2**21
 """Numbers in the largest temporary array."""
 

@@ -12,7 +12,7 @@ no rounding of the search, of f or of this comparison can make the left side lar
 enclosed, the left side is minus infinity. (Networks in bfloat16 and float16 are evaluated in float32, with x and the
 weights in their format: it rounds less than the certificate allows for.)
 
-In L_p nothing is compared: a mean over random points strays above a true bound.
+In L_p nothing is compared: a mean over random points may be above a true bound.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ class Proof:
 
     @classmethod
     def restored(cls, description: Any, tensors: Mapping[str, Array], place: str = "proof", depth: int = 0) -> Proof:
-        """The proof again; what it says is believed by nobody before a rule has checked it."""
+        """The proof again. A rule has to check it before anything follows from it."""
         match description:
             case {"rule": str(rule), "data": list(names), "premises": list(premises)} if depth < DEEPEST:
                 missing = [name for name in names if not isinstance(name, str) or f"{place}.{name}" not in tensors]

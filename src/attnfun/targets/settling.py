@@ -52,7 +52,7 @@ def is_open(domain: object) -> bool:
     return isinstance(ends, tuple | list) and len(ends) == 2 and any(math.isinf(as_float(end)) for end in ends)
 
 
-def strays(target: Target, low: float, high: float) -> float:
+def distance_beyond(target: Target, low: float, high: float) -> float:
     """A bound on `|f(x) - f(clip(x))|` for x in [low, high], clipped to the interval on which f is a target."""
     first, last = float(target.domain.lo.ravel()[0]), float(target.domain.hi.ravel()[0])
     worst = 0.0
@@ -66,7 +66,7 @@ def strays(target: Target, low: float, high: float) -> float:
 
 
 def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relative: bool) -> tuple[Box, float]:
-    """An interval beyond which a formula strays by a share of the tolerance at most, and by how much it does."""
+    """An interval, and how far the formula differs from its values at the ends beyond it: a share of the tolerance."""
     ((name, ends),) = domain.items()
     low, high = as_float(ends[0], -math.inf), as_float(ends[1], math.inf)
     finite = max((abs(end) for end in (low, high) if math.isfinite(end)), default=0.0)
@@ -84,12 +84,12 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
         )
 
     def tried(size: float) -> tuple[Box, float]:
-        """The interval up to this size, and how far the formula strays as a share of what it may."""
+        """The interval up to this size, and the distance of the formula beyond it, as a share of what is allowed."""
         ends = max(low, -size), min(high, size)
         target = Expression(text, Box([ends[0]], [ends[1]], (name,)))
         values = target.program.values(np.linspace(*ends, TUNING.samples)[:, None])
         scale = float(np.nanmax(np.abs(values))) if relative else 1.0
-        off = strays(target, low, high)
+        off = distance_beyond(target, low, high)
         room = TUNING.share * eps * scale
         return target.domain, off / room if room > 0 else math.inf
 
@@ -106,4 +106,4 @@ def cut_off(text: object, domain: Mapping[str, Any], eps: float | None, *, relat
         middle = (inner + enough) / 2
         inner, enough = (inner, middle) if tried(middle)[1] <= 1.0 else (middle, enough)
     box, _ = tried(enough)
-    return box, strays(Expression(text, box), low, high)
+    return box, distance_beyond(Expression(text, box), low, high)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINE, MOST_TOKENS, MOST_KEYS, MOST_WALLS = 401, 64, 48, 64
-"""Points of a line; curves of a panel; columns of a map of keys; cells whose walls can be told apart."""
+"""Points of a line; curves of a panel; columns of a map of keys; cells whose walls can be distinguished."""
 VISIBLE = 0.85
 """Curves take this part of the colours: the brightest cannot be seen on white, the darkest not on a dark page."""
 

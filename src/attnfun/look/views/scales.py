@@ -1,4 +1,4 @@
-"""Scales on which numbers of a picture can be told apart."""
+"""Scales on which the numbers of a picture can be distinguished."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECADES, MOST_DECADES = 2.0, 6.0
 
 
 class ErrorScale(NamedTuple):
-    """From the smallest error that is told apart to the largest one, on a linear or logarithmic scale."""
+    """From the smallest error that is drawn to the largest one, on a linear or logarithmic scale."""
 
     low: float
     high: float

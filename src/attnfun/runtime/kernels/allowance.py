@@ -61,7 +61,7 @@ def rooms(network: Network, allowance: float) -> list[Floats]:
 
 
 def _through(layer: Affine, behind: Floats) -> Floats:
-    """Weights from one feature of all tokens alike to the outputs; output tokens are not told apart."""
+    """Largest weights from a feature, of any token, to the outputs, those of any output token."""
     if layer.left is None:
         return np.abs(layer.right[0]) @ behind
     reach = np.abs(layer.left).sum(axis=2).max(axis=1)  # (K,)

@@ -69,7 +69,7 @@ def kernel_ridge(write: Writer, x: Value, model: Any) -> Value:
 
 
 def support_vectors(write: Writer, x: Value, model: Any) -> Value:
-    """`Σ_i a_i k(x, x_i) + b` over the support vectors; classes are told apart in pairs, one output a pair."""
+    """`Σ_i a_i k(x, x_i) + b` over the support vectors; one output for each pair of classes."""
     points = model.support_vectors_
     if not isinstance(points, np.ndarray):
         raise InputError(f"{write.name} must have been fitted to dense arrays", got=type(points).__name__)
