@@ -18,6 +18,7 @@ from attnfun.formula.composites import Composite
 from attnfun.formula.products import SQUARE
 from attnfun.formula.quadratics import coefficients, with_one_square
 from attnfun.network import Network
+from attnfun.proofs.rules import Checker
 from attnfun.proofs.rules import circuit as rule
 from attnfun.runtime.backends.numpy import run
 from attnfun.targets.expression import Expression
@@ -365,3 +366,24 @@ def test_quotients_of_products_that_span_many_orders_of_magnitude_are_taken_fact
 def test_a_root_of_a_wide_sum_is_one_unit():
     net = af.compile("sqrt(0.5e-9 + x**2 + 4*y**2)", {"x": (0, 1), "y": (0, 1)}, 1e-3, construction="circuit")
     assert net.certificate.proved
+
+
+@pytest.mark.parametrize("text", ["cos(pi + 5*(x+y+z))", "exp(-(x - 0.25*y + 0.5*z)**2)"])
+def test_one_head_of_one_direction_is_proved_in_one_variable(text):
+    net = af.compile(text, dict.fromkeys("xyz", (-1, 1)), 1e-6, construction="spectral")
+    assert net.certificate.proof.rule == "circuit"
+    assert net.certificate.effort["boxes"] < 100  # in three variables: thousands
+    rows = np.random.default_rng(0).uniform(-1, 1, (2000, 3))
+    true = Expression(text, net.domain).values(rows)[:, 0]
+    assert 0.5 * net.certificate.bound < np.abs(net(rows).ravel() - true).max() <= net.certificate.bound
+
+
+@pytest.mark.parametrize("scale", [-5.0, 5 * (1 + 1e-9), 4.9, 0.1])
+def test_a_wrong_multiple_of_a_feature_makes_the_bound_larger(scale):
+    net = af.compile("cos(1 + 5*(x+y))", {"x": (-1, 1), "y": (-1, 1)}, 1e-6, construction="spectral")
+    claim, proof = net.certificate.claim, net.certificate.proof
+    assert proof.data["scales"].tolist() == [5.0]
+    lie = replace(proof, data={**proof.data, "scales": np.array([scale])})
+    rows = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    apart = np.abs(net(rows).ravel() - np.cos(1 + 5 * rows.sum(axis=1))).max()
+    assert Checker()(lie, claim).bound > Checker()(proof, claim).bound >= apart

@@ -175,10 +175,13 @@ def nets() -> dict[str, af.types.Compiled]:
         "single": ("x*y/z", 0.02, "float32"),
         "edge": ("sqrt((x - y)**2 + z - 0.5)", 0.05, "float64"),
     }
-    return {
+    circuits = {
         name: af.compile(text, THREE, eps, construction="circuit", dtype=dtype)
         for name, (text, eps, dtype) in made.items()
     }
+    direction = af.compile("1/(16 + 5*(x+y+z))", THREE, 1e-6, construction="spectral")
+    inexact = af.compile("tanh(2*(x-3*y)+z)", THREE, 1e-3, construction="spectral")
+    return {**circuits, "direction": direction, "inexact": inexact}
 
 
 def claim_about(net: af.types.Compiled) -> Claim:
@@ -186,7 +189,7 @@ def claim_about(net: af.types.Compiled) -> Claim:
     return claim_of(description, tensors)
 
 
-@pytest.mark.parametrize("name", ["smooth", "kinks", "single", "edge"])
+@pytest.mark.parametrize("name", ["smooth", "kinks", "single", "edge", "direction", "inexact"])
 def test_circuits_in_three_variables_are_agreed_with(nets, name):
     assert nets[name].certificate.proof.rule == "circuit"
     verdict = judge(claim_about(nets[name]))
@@ -194,7 +197,7 @@ def test_circuits_in_three_variables_are_agreed_with(nets, name):
     assert verdict.judged >= 0.9 * nets[name].certificate.found
 
 
-@pytest.mark.parametrize("name", ["smooth", "kinks"])
+@pytest.mark.parametrize("name", ["smooth", "kinks", "direction", "inexact"])
 def test_a_bound_below_the_largest_error_is_not_agreed_with(nets, name):
     claim = claim_about(nets[name])
     assert not judge(replace(claim, bound=0.99 * nets[name].certificate.found)).agreed
@@ -205,6 +208,12 @@ def test_a_bound_below_the_largest_error_is_not_agreed_with(nets, name):
 )
 def test_another_formula_is_not_agreed_with(nets, text):
     claim = claim_about(nets["smooth"])
+    assert not judge(replace(claim, target={"kind": "expression", "text": text})).agreed
+
+
+@pytest.mark.parametrize("text", ["1/(16 + 5*(x+y+1.001*z))", "1/(16 + 5.001*(x+y+z))", "1.001/(16 + 5*(x+y+z))"])
+def test_another_direction_is_not_agreed_with(nets, text):
+    claim = claim_about(nets["direction"])
     assert not judge(replace(claim, target={"kind": "expression", "text": text})).agreed
 
 

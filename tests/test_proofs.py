@@ -34,6 +34,7 @@ SHOWN = {
     "tails": lambda: af.compile("1/sqrt(x)", {"x": (0, 1)}, 0.6, norm=1, construction="grid"),
     "structure": lambda: af.compile(af.MaxAffine([[1.0, 0.0], [-0.5, 1.0]], [0.0, 0.1]), [(-1, 1)] * 2, 1e-3),
     "circuit": lambda: af.compile("x*y + sqrt(x + 2)", SQUARE, 1e-4, construction="circuit"),
+    "circuit, one direction": lambda: af.compile("cos(1 + 5*(x+y))", SQUARE, 1e-4, construction="spectral"),
     "planes": lambda: af.compile("x**2 + exp(y)", SQUARE, 0.2, construction="max-affine"),
     "rectifiers": lambda: af.compile("sin(3*x)*y", SQUARE, 0.3, construction="two-layer"),
     "one feature": lambda: af.compile(

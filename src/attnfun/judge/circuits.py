@@ -1,10 +1,11 @@
 """The rule `circuit`: networks that compute a formula step by step, in any number of variables [T 11.4, 11.13].
 
-Features are followed as computed, as forms of unknowns (`structure.py`). A head whose bank reads one feature u computes
-a function φ of it, which the proof names: its value is a new unknown `φ(u₀)`, u₀ the feature without its errors, and an
-error. With `|u - u₀| <= e`, and `|head(u) - φ(u)| <= ε` on the range of u, which is judged in one variable on the very
-weights of the head, rounding included, that error is at most `ε + ω(e)`, ω the modulus of continuity of φ. Where φ is
-not defined beyond the range of u₀, `φ(clip(u))` is taken; `clip(u)` is no farther from u₀ than u.
+Features are followed as computed, as forms of unknowns (`structure.py`). A head whose bank reads one feature u that
+varies, and constants, computes a function φ of it, which the proof names: its value is a new unknown `φ(u₀)`, u₀ the
+feature without its errors, and an error. With `|u - u₀| <= e`, and `|head(u) - φ(u)| <= ε` on the range of u, which is
+judged in one variable on the very weights of the head, rounding included, that error is at most `ε + ω(e)`, ω the
+modulus of continuity of φ. Where φ is not defined beyond the range of u₀, `φ(clip(u))` is taken; `clip(u)` is no
+farther from u₀ than u.
 
 At the end each output is a form of the variables and of functions of forms. Written as a sum of products of powers it
 is compared with the target, written in the same way (`symbols.py`). Nothing depends on what a proof says: a wrong
@@ -25,12 +26,13 @@ from flint import arb
 from . import formula
 from .covers import Box
 from .errors import NotCovered, Unreadable
-from .files import Attention, Claim, Domain, Floats, Network, Proof
+from .files import Affine, Attention, Claim, Domain, Floats, Network, Proof
 from .forms import Form, Unknowns
 from .formula import Step
 from .limits import Limits, on_box
 from .models import Model, space
 from .network import Evaluator, Feature, Head, Map
+from .one_feature import exact_number
 from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, smaller, up
 from .slopes import gradients, times
 from .structure import Follower, Tokens
@@ -47,14 +49,16 @@ class CircuitLimits:
     """Times that the pieces at its ends are halved. A round number."""
     most_letters: int = 2**20
     """Of what heads compute, in words. For memory."""
+    even: int = 129
+    """Points of equal distances at which a head is compared with its function. A round number."""
     tried: int = 48
-    """Points at which a head is compared with its function; as many towards each end, ever closer. For time."""
-    room: tuple[float, ...] = (1.04, 1.005)
+    """As many towards each end, ever closer, and around the worst one. For time."""
+    room: tuple[float, ...] = (1.04, 1.005, 1.001)
     """Heads are judged to be within this multiple of the largest distance found there; then closer, if that does
     not do. By trial."""
-    sparse: int = 8
+    sparse: int = 32
     """One in so many of them shows what rounding adds. For time."""
-    coarser: tuple[float, ...] = (1.5, 4.0)
+    coarser: tuple[float, ...] = (1.1, 1.5, 4.0)
     """Where a head is nowhere so close. By trial."""
     wider: float = 2.0**-30
     """The fraction of its width by which an interval is widened, so that heads that are alike are judged once. A
@@ -133,17 +137,23 @@ class _Circuit(Follower):
 
     def attention(self, layer: Attention, heads: list[Head], map_: Map, tokens: Tokens, read: list[bool]) -> Tokens:
         """A layer of banks that read one feature each; other layers are read as fans."""
-        features = [np.flatnonzero((query != 0).any(axis=1)).tolist() for query in layer.query]
+        reads = [np.flatnonzero((query != 0).any(axis=1)).tolist() for query in layer.query]
+        features = [[k for k in each if len(each) == 1 or not tokens[0][k].constant] for each in reads]
         if layer.attends_data or layer.value.shape[2] != 1 or any(len(each) != 1 for each in features):
             return super().attention(layer, heads, map_, tokens, read)
         if len(tokens) != 1:
             raise NotCovered("a circuit of several tokens")
         (token,) = tokens
-        averages = [self._head(layer, number, feature, token[feature]) for number, (feature,) in enumerate(features)]
+        averages = [
+            self._head(
+                layer, number, feature, {k: exact_number(token[k]) for k in every if k != feature}, token[feature]
+            )
+            for number, ((feature,), every) in enumerate(zip(features, reads, strict=True))
+        ]
         return [self.with_residual(layer, self.mapped(map_, averages), token)]
 
-    def _head(self, layer: Attention, number: int, feature: int, form: Form) -> Form:
-        """`φ(u₀)` and an error."""
+    def _head(self, layer: Attention, number: int, feature: int, beside: dict[int, float], form: Form) -> Form:
+        """`φ(u₀)` and an error; the head reads constants `beside` the feature."""
         self.limits.step()
         text, premise = next(self.hints, ("", None))
         if not text:
@@ -156,24 +166,25 @@ class _Circuit(Follower):
             text, clipped = unit.clipped(low, high), Range(arb(low), arb(high))
             if not unit.bounded_on(clipped):
                 raise NotCovered("a head whose function is not defined on the range of its argument")
-        close = self._distance(_alone(layer, number, feature), text, premise, whole)
+        alone = _alone(layer, number, feature, beside, self.claim.network.dtype)
+        close = self._distance(alone, text, premise, whole)
         apart = unit.modulus(clipped, form.noise.most)
         value = self.unknowns.new(unit.range(clipped), named=True)
         self.written.units[len(self.unknowns.ranges) - 1] = unit
         return value + self.unknowns.error(up(close + apart))
 
-    def _distance(self, part: Attention, text: str, premise: Proof | None, whole: Range) -> arb:
+    def _distance(self, network: Network, text: str, premise: Proof | None, whole: Range) -> arb:
         """How far a head is from its function at most, as computed, on an interval."""
-        arrays = part.query, part.query_bias, part.key, part.key_bias, part.value, part.value_bias, part.memory
-        key = text, part.stock, tuple((array.shape, array.tobytes()) for array in arrays)
+        layers = [vars(layer) for layer in network.layers]
+        arrays = [part for layer in layers for part in layer.values() if isinstance(part, np.ndarray)]
+        key = text, layers[-1]["stock"], tuple((array.shape, array.tobytes()) for array in arrays)
         for low, high, close in self.known.setdefault(key, []):
             if low <= whole.low and whole.high <= high:
                 return close
         width = float(whole.high - whole.low)
         low, high = float(whole.low) - TUNING.wider * width, float(whole.high) + TUNING.wider * width
         ends = np.array([np.nextafter(low, -inf)]), np.array([np.nextafter(high, inf)])
-        network = Network((part,), 1, 1, self.claim.network.dtype)  # of one variable
-        found = _sampled(part, network, text, ends)
+        found = _sampled(network, text, ends)
         for room in (self.room, *TUNING.coarser):
             inner = replace(
                 self.claim, network=network, domain=Domain(*ends, ("z",)), outputs=1, bound=room * found, norm=inf,
@@ -202,12 +213,12 @@ def _hints(proof: Proof) -> Iterator[tuple[str, Proof | None]]:
         yield line, proof.premises[number] if 0 <= number < len(proof.premises) else None
 
 
-def _alone(layer: Attention, number: int, feature: int) -> Attention:
-    """One head as a layer that reads one feature: the same operations on the same numbers."""
-    one = slice(number, number + 1)
-    return replace(
+def _alone(layer: Attention, number: int, feature: int, beside: dict[int, float], dtype: str) -> Network:
+    """One head as a network of the feature that it reads, and of constants: the same operations on the same numbers."""
+    one, reads = slice(number, number + 1), [feature, *beside]
+    head = replace(
         layer,
-        query=layer.query[one, feature : feature + 1],
+        query=layer.query[one][:, reads],
         query_bias=layer.query_bias[one],
         key=layer.key[one],
         key_bias=layer.key_bias[one],
@@ -218,23 +229,39 @@ def _alone(layer: Attention, number: int, feature: int) -> Attention:
         residual=False,
         stock=layer.stock_size,
     )
+    lift = Affine(np.eye(1, len(reads))[None], np.array([[0.0, *beside.values()]]), None)
+    return Network((lift, head) if beside else (head,), 1, 1, dtype)
 
 
-def _sampled(layer: Attention, network: Network, text: str, ends: tuple[Floats, Floats]) -> float:
-    """The largest distance of a head from its function at some points, rounding included; a hint."""
+def _sampled(network: Network, text: str, ends: tuple[Floats, Floats]) -> float:
+    """The largest distance of a head from its function at some points, and about the worst one; a hint."""
     near = (ends[1] - ends[0]) * 2.0 ** -np.arange(1.0, TUNING.tried)[:, None]  # (P, 1)
-    points = np.concatenate([np.linspace(ends[0], ends[1], TUNING.tried), ends[0] + near, ends[1] - near])  # (3P, 1)
-    low, high = formula.values_at(text, ("z",), points)  # (3P, 1) each
-    keys = layer.memory @ layer.key[0] + layer.key_bias[0]  # (M, k)
-    values = layer.memory @ layer.value[0] + layer.value_bias[0]  # (M, 1)
-    scores = (points @ layer.query[0] + layer.query_bias[0]) @ keys.T  # (3P, M)
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))  # (3P, M)
-    apart = np.abs(weights @ values / weights.sum(axis=1, keepdims=True) - (low + high) / 2)  # (3P, 1)
+    points = np.concatenate([np.linspace(ends[0], ends[1], TUNING.even), ends[0] + near, ends[1] - near])  # (P, 1)
+    points = np.sort(points, axis=0)
+    apart = _apart(network, text, points)
+    worst = int(apart.argmax())
+    around = np.linspace(points[max(worst - 1, 0)], points[min(worst + 1, len(points) - 1)], TUNING.tried)  # (P, 1)
     evaluator, here, rounded = Evaluator(network), space(1, 0), 0.0
-    for point in points[: TUNING.tried : TUNING.sparse].ravel().tolist():
+    for point in points[:: TUNING.sparse].ravel().tolist():
         ((output,), _) = evaluator([Feature(Model.constant(here, arb(point)), ZERO)], {})
         rounded = max(rounded, float(output.error))
-    return float(apart.max()) + rounded
+    return max(float(apart.max()), float(_apart(network, text, around).max())) + rounded
+
+
+def _apart(network: Network, text: str, points: Floats) -> Floats:
+    """How far a head is from its function, (P, 1) -> (P, 1)."""
+    low, high = formula.values_at(text, ("z",), points)  # (P, 1) each
+    rows, keys, values = points, np.zeros((1, 1)), np.zeros((1, 1))
+    for layer in network.layers:
+        if isinstance(layer, Affine):
+            rows = rows @ layer.right[0] + layer.constant  # (P, f)
+        elif isinstance(layer, Attention):
+            keys = layer.memory @ layer.key[0] + layer.key_bias[0]  # (M, k)
+            values = layer.memory @ layer.value[0] + layer.value_bias[0]  # (M, 1)
+            rows = rows @ layer.query[0] + layer.query_bias[0]  # (P, k)
+    scores = rows @ keys.T  # (P, M)
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))  # (P, M)
+    return np.abs(weights @ values / weights.sum(axis=1, keepdims=True) - (low + high) / 2)
 
 
 class Unit:

@@ -72,15 +72,15 @@ def _read(layer: Attention, tokens: list[list[Form]]) -> tuple[int, Floats, Floa
     shown = (reads[1] | reads[2]) & layer.attends_data
     constants = np.zeros((len(tokens), len(varies)))  # (n, d)
     for place, column in np.argwhere(np.broadcast_to((fixed | shown) & ~varies, constants.shape)).tolist():
-        constants[place, column] = _exact(tokens[place][column])
+        constants[place, column] = exact_number(tokens[place][column])
     if len(wanted) != 1 or (shown & varies).any() or (constants[:, fixed] != constants[:1, fixed]).any():
         raise NotCovered("the rule 'one feature' for a layer that reads several")
     return int(wanted[0]), np.where(fixed, constants[0], 0.0), constants if layer.attends_data else constants[:0]
 
 
-def _exact(form: Form) -> float:
+def exact_number(form: Form) -> float:
     """A constant that is a float."""
     number = float(form.start)
     if not (form.start.is_exact() and arb(number) == form.start):
-        raise NotCovered("the rule 'one feature' for constants that are rounded")
+        raise NotCovered("an argument in one variable for constants that are rounded")
     return number

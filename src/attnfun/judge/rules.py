@@ -64,6 +64,8 @@ class RuleLimits:
 
 TUNING = RuleLimits()
 
+NEARLY = 1.01
+"""Searches that miss what is enough by less than this, by what rounding adds, have found a bound too."""
 SEARCHED = {1: 1024, 2: 1024}
 """Boxes in D variables that the judge cuts by itself, at most; in more variables there would be too many."""
 EDGE = "the target is defined on the whole domain"
@@ -317,8 +319,9 @@ class _Judge:
         return self._searched(proof, enough)
 
     def _of_one_head(self, claim: Claim, enough: float) -> arb:
+        """What is found for a head; infinite where that is so much more that other cuts would find less."""
         found, _ = _Judge(claim, self.limits, rounds_input=False)._largest(claim.proof, enough)
-        return found if found <= enough else INFINITE
+        return found if found <= NEARLY * enough else INFINITE
 
     def _combined(self, proof: Proof, enough: float) -> tuple[arb, int]:
         """Claims about the parts of a network [T 11.7]; boxes where those do not settle it."""

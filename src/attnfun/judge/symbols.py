@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import isfinite
 
 from flint import arb, fmpq
@@ -41,6 +42,8 @@ class SymbolLimits:
     """Denominators of exponents, at most. A round number."""
     alike: float = 2.0**-20
     """Arguments that differ by less than this fraction of their sizes may be one. By trial."""
+    pieces: int = 64
+    """Parts of an interval on which slopes are bounded, of one width. A round number."""
     tiny: float = 2.0**-44
     """Terms of a sum below this fraction of the largest are added to its error. By trial."""
 
@@ -229,7 +232,8 @@ class Symbols:
         if not apart.is_zero():
             around = self.range(self.atoms[number].inner)
             reach = Range.of(around.low - apart, around.high + apart)
-            off = up(size(function_of(name).series(reach.ball, 1)[1]) * apart)
+            slopes = [size(function_of(name).series(part.ball, 1)[1]) for part in _pieces(reach)]
+            off = up(largest(slopes) * apart)
         return Sum({((number, Fraction(1)),): ONE}, off)
 
     def _exponential(self, f: Sum) -> Sum:
@@ -416,6 +420,16 @@ def _ball(fraction: Fraction) -> arb:
 
 def _power(number: arb, exponent: Fraction) -> arb:
     return number ** int(exponent) if exponent.denominator == 1 else number ** _ball(exponent)
+
+
+def _pieces(whole: Range) -> list[Range]:
+    """An interval in parts of one width."""
+    width = (whole.high - whole.low) / TUNING.pieces
+    if not width.is_finite():
+        return [whole]
+    cuts = [(whole.low + k * width).mid() for k in range(1, TUNING.pieces)]
+    ends = [whole.low, *cuts, whole.high]
+    return [Range.of(smaller(a, b), larger(a, b)) for a, b in pairwise(ends)]
 
 
 def _value(name: str, number: arb) -> arb:
