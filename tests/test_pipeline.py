@@ -31,7 +31,7 @@ LINE = {"x": (-1, 1)}
         ({"eps": 0.1, "budget": 0}, "budget"),
         ({"eps": 0.1, "time_limit": 0}, "time_limit"),
         ({"eps": 0.1, "construction": "magic"}, "construction must be one of auto, grid, cross, spectral"),
-        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are gamma, layout, memory, tokens"),
+        ({"eps": 0.1, "options": {"tokns": 3}}, "options of grid are cells, gamma, layout, memory, tokens"),
         ({"eps": 0.1, "construction": "grid", "options": {"gamma": 1}}, "gamma must be a finite number >= 10"),
         (
             {"eps": 0.1, "construction": "cross", "options": {"layout": "rows"}},

@@ -124,7 +124,7 @@ def test_what_cannot_be_is_refused_in_words():
     network = af.rectifiers("x", {"x": (-1, 1)}, 0.1)
     with pytest.raises(af.errors.InputError, match="must lie in"):
         network([2.0])
-    with pytest.raises(af.errors.InputError, match="variables"):
+    with pytest.raises(af.errors.InputError, match="must have 1 variable"):
         af.compile(network, SQUARE, 0.1)
 
 
