@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -14,6 +15,7 @@ from attnfun.given import differences, enclosure  # noqa: E402
 from attnfun.given.forms import Symbols, constant, of_box, product  # noqa: E402
 from attnfun.given.functions import FUNCTIONS, line, slope_range  # noqa: E402
 from attnfun.given.machine import Machine  # noqa: E402
+from attnfun.given.quadratics import sums_of_products  # noqa: E402
 from attnfun.given.softmax import softmax  # noqa: E402
 from attnfun.targets.readers.graph import OPERATIONS, Builder  # noqa: E402
 from small_transformers import climbed, drawn, perturbed  # noqa: E402
@@ -73,6 +75,42 @@ def test_products_of_forms_hold_at_corners_and_keep_dependences():
     difference = a - b
     assert (difference.hi == 0).all()
     assert (both.hi - both.lo).max() < 1.5 * (values.max(axis=0) - values.min(axis=0)).max() + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["plain", "whole numbers", "sizes", "one direction", "huge", "nothing"])
+def test_sums_of_products_hold_at_corners_and_are_close(kind):
+    rng = np.random.default_rng(6)
+    a, b = rng.normal(size=(40, 7, 1, 3)), rng.normal(size=(40, 7, 3, 1))  # (B, K, l, n), (B, K, n, m)
+    if kind == "whole numbers":
+        a, b = np.rint(2 * a), np.rint(2 * b)
+    elif kind == "sizes":
+        a, b = a * 10.0 ** rng.integers(-9, 9, (40, 7, 1, 1)), b * 10.0 ** rng.integers(-9, 9, (40, 1, 3, 1))
+    elif kind == "one direction":
+        b = np.swapaxes(a, -1, -2) * 3
+    elif kind == "huge":
+        a, b = a * 1e150, b * 1e150
+    elif kind == "nothing":
+        a[::2], b[1::2] = 0.0, 0.0
+    corners = np.indices((2,) * 7).reshape(7, -1).T * 2.0 - 1
+    at = [Fraction(int(each)) for each in corners.ravel()]
+    signs = np.array(at, dtype=object).reshape(corners.shape)
+    low, high = (end[:, 0, 0] for end in sums_of_products(a, b))
+    for place in range(0, 40, 5):
+        x, y = (np.vectorize(Fraction, otypes=[object])(part[place]).reshape(7, 3) for part in (a, b))
+        exact = ((signs @ x) * (signs @ y)).sum(axis=1)  # in rational numbers
+        assert Fraction(low[place]) <= min(exact.min(), 0)
+        assert max(exact.max(), 0) <= Fraction(high[place])
+    sizes = (np.abs(a).sum(axis=1)[:, 0] * np.abs(b).sum(axis=1)[..., 0]).sum(axis=1)
+    assert (np.maximum(high, -low) <= 1.0001 * sizes + 1e-300).mean() > 0.7
+    if kind == "plain":
+        assert np.median(np.maximum(high, -low) / sizes) < 0.6
+
+
+def test_a_sum_of_products_of_what_is_not_known_is_not_bounded():
+    a, b = np.ones((1, 2, 1, 3)), np.ones((1, 2, 3, 1))
+    a[0, 0, 0, 0] = np.inf
+    low, high = sums_of_products(a, b)
+    assert (low, high) == (-np.inf, np.inf)
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 1.0, 30.0, 1e4])

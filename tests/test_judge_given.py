@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 import attnfun as af
 from attnfun.cli import app
 from attnfun.given.claim import DIFFERENCE, OUTPUTS, NetworkClaim, both_ways
+from attnfun.given.machine import Machine
+from attnfun.given.problems import outputs_of
 from attnfun.judge import NotCovered, Unreadable, given_claim, judge_file, judge_given
 from attnfun.judge.graphs import OPERATIONS
 from attnfun.targets.readers.graph import OPERATIONS as ALL
@@ -81,6 +83,32 @@ def test_the_judge_encloses_values_and_differences(name, radius):
         assert (most <= own + 1e-13 * (1 + np.abs(own))).all()
         count = len(own) // 2
         assert ((own[:count] + own[count:]) <= tight * (most[:count] + most[count:]) + 1e-9 + 4 * radius).all()
+
+
+def averaging(offset: float) -> Graph:
+    """Attention of one query to three tokens, made of two inputs; values far from zero by an offset."""
+    rng = np.random.default_rng(4)
+    build = Builder((2,))
+    scores = build.add("linear", 0, weight=rng.normal(size=(2, 3)) * 3, bias=rng.normal(size=3))
+    weights = build.add("reshape", build.add("softmax", scores, axis=0), shape=(1, 3))
+    values = build.add("linear", 0, weight=rng.normal(size=(2, 6)), bias=rng.normal(size=6) + offset)
+    return build.graph(build.add("matmul", weights, build.add("reshape", values, shape=(3, 2))))
+
+
+@pytest.mark.parametrize("radius", [0.05, 1.0, 30.0])
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_averages_are_enclosed_wherever_values_are(radius, offset):
+    graph, box = averaging(offset), af.Box([-radius] * 2, [radius] * 2)
+    points = np.random.default_rng(0).uniform(-radius, radius, (5000, 2))
+    points[:400] = np.sign(points[:400]) * radius
+    values = graph.values(points).reshape(len(points), 2)
+    problem = outputs_of(graph, Machine.of("float32"))
+    form = problem.forms(box.lo[None], box.hi[None])
+    own = np.array(judged(claimed((graph,), box, np.inf, "float32")).judged)
+    most, width = np.concatenate([values, -values], axis=1).max(axis=0), np.ptp(values, axis=0).max()
+    for bounds in (form.hi[0], own):
+        assert (most <= bounds).all()
+        assert (bounds - most).max() < width + 1e-6 * offset  # offsets cancel, and weights add up to one
 
 
 def test_the_judge_agrees_with_no_bound_that_a_point_beats():

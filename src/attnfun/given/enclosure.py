@@ -107,11 +107,27 @@ def _linear(run: Run, x: EnclosedValue, weight: Floats, bias: Floats) -> Enclose
 def _matmul(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:
     first, second = forms.aligned(a.form, b.form)
     size = dot_up(first.magnitude, second.magnitude)
-    form = promoted(forms.product(first, second), run.symbols)
     weights = a.weights
     if weights is not None and weights.complete and len(weights.light.shape) == second.centre.ndim:
-        form = form.within(*averages(weights, second))
+        form = promoted(_averaged(first, second, weights), run.symbols).within(*averages(weights, second))
+    else:
+        form = promoted(forms.product(first, second), run.symbols)
     return EnclosedValue(form, run.machine.summed(size, first.shape[-1]))
+
+
+def _averaged(shares: Form, values: Form, weights: Weights) -> Form:
+    """`Σ_j p_j v_j = c + Σ_j p_j (v_j - c)`, c the mean of the centres: what is open in p_j counts by `v_j - c`.
+
+    Weights add up to one before they are rounded; as computed, the sum is off by at most what they are off together.
+    """
+    middle = values.centre.mean(axis=-2, keepdims=True)  # (B, .., 1, m)
+    middle = np.where(np.isfinite(middle), middle, 0.0)
+    ones = np.ones_like(middle)
+    moved = scaled(forms.product(shares, scaled(values, ones, -middle)), ones, middle)
+    off = rounded_up(weights.off.sum(axis=-1, keepdims=True), weights.length)  # (B, .., l, 1)
+    with np.errstate(invalid="ignore"):
+        off = np.where(middle == 0, 0.0, off * np.abs(middle))
+    return moved.widened(rounded_up(off, 2))
 
 
 def _sum_of_two(run: Run, a: EnclosedValue, b: EnclosedValue) -> EnclosedValue:

@@ -22,14 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import SMALLEST, ULP, above, add_down, add_up, below, dot_up, multiply, rounded_up, sum_up
+from .quadratics import sums_of_products
 
 Floats = npt.NDArray[np.float64]
 SPARE = 8
 """Roundings beyond those that are counted, for the few operations around a sum."""
 FORGOTTEN = 16.0
 """A form that reaches so many times as far as its ends is replaced by them."""
-MOST_PAIRS = 2**28
-"""Pairs of symbols that are added up for the products of one operation; beyond that sizes are multiplied."""
+MOST_ENTRIES = 2**23
+"""Numbers in the arrays of the squares that bound the products of one operation. For memory."""
 PROMOTED = 1e-9
 """Slack that is a smaller fraction of the whole is not worth a symbol."""
 
@@ -117,10 +118,14 @@ class Form:
         a, b = aligned(self, other)
         ca, cb = a.centre[:, None], b.centre[:, None]
         centre, terms = a.centre * b.centre, ca * b.terms + cb * a.terms
-        same = a.terms * b.terms  # (B, K, *S)
-        centre, shared = centre + same.sum(axis=1) / 2, np.abs(same).sum(axis=1)
-        count = a.terms.shape[1]
+        same, count = a.terms * b.terms, a.terms.shape[1]  # (B, K, *S)
+        half, shared = same.sum(axis=1) / 2, np.abs(same).sum(axis=1)
         crossed = left_open(a.radius * b.radius, shared, count)
+        if 0 < same.size <= MOST_ENTRIES:
+            first, second = (x.arranged(lambda array: array[..., None, None]) for x in (a, b))
+            sizes = np.stack([half, shared, crossed])[..., None, None]
+            half, crossed = (each[..., 0, 0] for each in _by_squares(first, second, *sizes))
+        centre = centre + half
         slack = np.abs(a.centre) * b.slack + np.abs(b.centre) * a.slack + crossed
         slack = slack + (count + 2 * SPARE) * ULP * a.size * b.size + (count + SPARE) * SMALLEST
         ends = [multiply(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
@@ -240,39 +245,36 @@ def product(a: Form, b: Form) -> Form:
     ca, cb, count = a.centre[:, None], b.centre[:, None], a.terms.shape[1]
     inner = a.shape[-1] + SPARE
     centre, terms = a.centre @ b.centre, ca @ b.terms + a.terms @ cb
-    shared = np.zeros_like(centre)
+    half, shared = np.zeros_like(centre), np.zeros_like(centre)
     for first, second in zip(np.moveaxis(a.terms, 1, 0), np.moveaxis(b.terms, 1, 0), strict=True):
         if first.any() and second.any():
-            centre, shared = centre + (first @ second) / 2, shared + np.abs(first) @ np.abs(second)
+            half, shared = half + (first @ second) / 2, shared + np.abs(first) @ np.abs(second)
     crossed = left_open(dot_up(a.radius, b.radius), shared, count + inner)
-    if 0 < crossed.size * count**2 <= MOST_PAIRS:
-        own = dot_up(a.slack, b.radius) + dot_up(a.spread, b.slack)
-        crossed = np.minimum(crossed, rounded_up(_by_pairs(a.terms, b.terms, shared.shape) + own, SPARE))
+    if 0 < crossed.size * count * a.shape[-1] <= MOST_ENTRIES:
+        half, crossed = _by_squares(a, b, half, shared, crossed)
+    centre = centre + half
     slack = dot_up(np.abs(a.centre), b.slack) + dot_up(a.slack, np.abs(b.centre)) + crossed
     slack = slack + (count + 2 * inner) * ULP * dot_up(a.size, b.size) + (count + 1) * inner * SMALLEST
     lo, hi = _range_of_matrices(a, b)
     return made(centre, terms, rounded_up(slack, count + inner), lo, hi)
 
 
-def _by_pairs(a: Floats, b: Floats, shape: tuple[int, ...]) -> Floats:
-    """Bounds on `Σ_ij M_ij ε_i ε_j - ½ Σ_i M_ii` for the matrices M of symbols of each product, (B, .., l, m) [T 12.2].
+def _by_squares(a: Form, b: Form, half: Floats, shared: Floats, crossed: Floats) -> tuple[Floats, Floats]:
+    """The middle of the products of deviations of matrices, and how far they may be from it.
 
-    Products of the same two symbols are added up before their sizes are; so is what the inner axis makes of them.
+    By sizes they are within `crossed` of `half`, that of the squares of symbols; two squares bound them too [T 12.2].
     """
-    count = a.shape[1]
-    lead = np.broadcast_shapes(a.shape[2:-2], b.shape[2:-2])
-    first = np.broadcast_to(a, (*a.shape[:2], *lead, *a.shape[-2:]))  # (B, K, .., l, n)
-    second = np.broadcast_to(b, (*b.shape[:2], *lead, *b.shape[-2:]))  # (B, K, .., n, m)
-    bound = np.empty(shape)
-    for place in np.ndindex(shape):
-        row, column = (
-            (place[0], slice(None), *place[1:-1]),
-            (place[0], slice(None), *place[1:-2], slice(None), place[-1]),
-        )
-        pairs = first[row] @ second[column].T  # (K, K)
-        pairs = np.abs(pairs + pairs.T)
-        bound[place] = (pairs.sum() - pairs.trace() / 2) / 2
-    return rounded_up(bound, count**2 + SPARE)
+    count = a.terms.shape[1] + a.shape[-1] + SPARE
+    low, high = sums_of_products(a.terms, b.terms)
+    own = dot_up(a.slack, b.radius) + dot_up(a.spread, b.slack)
+    lost = rounded_up(2 * count * ULP * shared + count * SMALLEST + own, count)  # by rounding the half; slacks
+    low, high = (add(add(end, -half), part) for add, end, part in ((add_down, low, -lost), (add_up, high, lost)))
+    low, high = np.maximum(low, -crossed), np.minimum(high, crossed)
+    closer = np.isfinite(low) & np.isfinite(high) & (low <= high)
+    middle = np.where(closer, low / 2 + high / 2, 0.0)
+    open_ = np.where(closer, np.maximum(add_up(high, -middle), add_up(middle, -low)), crossed)
+    total = half + middle
+    return total, rounded_up(open_ + ULP * np.abs(total), 2)
 
 
 def _range_of_matrices(a: Form, b: Form) -> tuple[Floats, Floats]:

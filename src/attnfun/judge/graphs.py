@@ -8,8 +8,8 @@ what the two have in common. After every operation a model is widened by what th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil, isfinite, log, prod
+from dataclasses import dataclass, replace
+from math import ceil, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from .formats import Format
 from .functions import function_of
 from .models import Model, Space
 from .noisy import Noisy, weighted
-from .ranges import INFINITE, ONE, ZERO, Range, larger, largest, size, smaller, up
+from .ranges import INFINITE, ONE, ZERO, Range, down, larger, largest, size, smaller, up
 
 Numbers = npt.NDArray[Any]
 """An array of numbers known by models: objects, in the shape of the value of a node."""
@@ -48,8 +48,8 @@ SPARE = 4
 BLOCK = 512
 """Keys in a block of a streaming kernel, at least."""
 MARGIN, MOST = arb("1.01"), arb("0.005")
-TWICE = arb("1.03")
-"""More than the margin times itself."""
+TWICE = arb("1.0201")
+"""The margin times itself."""
 EXP_PEAK = arb("0.37")
 """More than the largest value of t e^-t."""
 
@@ -127,10 +127,23 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Share:
+    """What a number is where softmax made it: its row, its place there, and what each network has."""
+
+    row: Numbers
+    place: int
+    scores: tuple[Sequence[Range], ...]
+    """All scores of the row."""
+    off: tuple[arb, ...]
+    """How far the weight may be from that of the scores."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Alone:
     """A number that one network computes."""
 
     a: Noisy
+    share: Share | None = None
 
     def __add__(self, other: Alone) -> Alone:
         return Alone(self.a + other.a)
@@ -165,6 +178,10 @@ class Alone:
         """Known to lie between these."""
         return Alone(self.a.known(low, high))
 
+    def between(self, ends: Sequence[tuple[arb, arb]]) -> Alone:
+        """Known to lie between the ends of each network."""
+        return self.known(*ends[0])
+
     def models(self) -> tuple[Noisy, ...]:
         """What is known of the number in each network."""
         return (self.a,)
@@ -185,6 +202,7 @@ class Both:
     a: Noisy
     b: Noisy
     d: Noisy
+    share: Share | None = None
 
     def __add__(self, other: Both) -> Both:
         return Both(self.a + other.a, self.b + other.b, self.d + other.d)
@@ -242,6 +260,10 @@ class Both:
     def known(self, low: arb, high: arb) -> Both:
         """Known to lie between these."""
         return Both(self.a.known(low, high), self.b.known(low, high), self.d)
+
+    def between(self, ends: Sequence[tuple[arb, arb]]) -> Both:
+        """Known to lie between the ends of each network."""
+        return Both(self.a.known(*ends[0]), self.b.known(*ends[1]), self.d)
 
     def models(self) -> tuple[Noisy, ...]:
         """What is known of the number in each network."""
@@ -377,7 +399,7 @@ class Machine:
         if self.format is None:
             return ZERO
         unit, blocks = self.format.unit, ceil(count / BLOCK)
-        own = 2 * blocks * self.format.exp_error + unit * (2 * count + 4 * blocks + SPARE + 1 + arb(log(count) + 1e-9))
+        own = 2 * blocks * self.format.exp_error + unit * (2 * count + 4 * blocks + SPARE + 1 + arb(count).log())
         if not own <= MOST:
             return INFINITE
         drawn = smaller(up(behind * weight), EXP_PEAK) if behind.is_finite() else EXP_PEAK
@@ -513,16 +535,61 @@ def _matmul(run: Run, values: list[Numbers], data: Sequence[Words]) -> Numbers:
         run.step()
         rows = first[(*place[:-1],)].tolist()
         columns = second[(*place[:-2], slice(None), place[-1])].tolist()
-        products = [x * y for x, y in zip(rows, columns, strict=True)]
-        number, count = products[0], len(products)
-        for each in products[1:]:
-            number = number + each
+        averaged = _whole_row([x.share for x in rows])
+        number, count = _average(rows, columns) if averaged else _product(rows, columns), len(rows)
         offs = []
         for k in range(len(number.models())):
             sizes = [_size(x.models()[k]) * _size(y.models()[k]) for x, y in zip(rows, columns, strict=True)]
             offs.append(run.machine.summed(up(arb(sum(sizes, ZERO))), count))
         result[place] = number.widened(offs).promoted()
     return result
+
+
+def _product(rows: Sequence[Any], columns: Sequence[Any]) -> Any:
+    number: Any = None
+    for x, y in zip(rows, columns, strict=True):
+        number = x * y if number is None else number + x * y
+    return number
+
+
+def _whole_row(shares: Sequence[Share | None]) -> bool:
+    """Are these all weights of one softmax, each once?"""
+    known = [each for each in shares if each is not None]
+    if len(known) < len(shares) or len({id(each.row) for each in known}) != 1:
+        return False
+    return sorted(each.place for each in known) == list(range(len(known[0].scores[0])))
+
+
+def _average(rows: Sequence[Any], columns: Sequence[Any]) -> Any:
+    """`c + Σ p_j (v_j - c)` with c in the middle, within the ends that scores in intervals allow [T 1.5, 12.2]."""
+    middle = sum((y.models()[0].centre for y in columns), ZERO) / len(columns)
+    middle = middle.mid() if middle.is_finite() else ZERO
+    number = _product(rows, [y.shifted(-middle) for y in columns]).shifted(middle)
+    ends, lost = list[tuple[arb, arb]](), list[arb]()
+    for k in range(len(number.models())):
+        offs = [x.share.off[k] for x in rows]
+        scores = [x.share.scores[k][x.share.place] for x in rows]
+        values = [y.models()[k].range for y in columns]
+        off = up(sum((each * value.most for each, value in zip(offs, values, strict=True)), ZERO))
+        high = largest_average(scores, [value.high for value in values])
+        low = -largest_average(scores, [-value.low for value in values])
+        ends.append((down(low - off), up(high + off)))
+        lost.append(up(sum(offs, ZERO) * abs(middle)))
+    return number.widened(lost).between(ends)
+
+
+def largest_average(scores: Sequence[Range], values: Sequence[arb]) -> arb:
+    """The largest average of values under softmax of scores in ranges: the largest values have the high scores."""
+    if not all(each.bounded for each in scores) or not all(each.is_finite() for each in values):
+        return INFINITE
+    top = largest([each.high for each in scores])
+    order = sorted(range(len(values)), key=values.__getitem__, reverse=True)  # of radius zero: in order for certain
+    heavy, light = ([(end - top).exp() for end in ends] for ends in ([s.high for s in scores], [s.low for s in scores]))
+    best = [values[order[0]]] if len(order) == 1 else list[arb]()
+    for cut in range(1, len(order)):
+        weights = {j: heavy[j] if place < cut else light[j] for place, j in enumerate(order)}
+        best.append(up(sum((w * values[j] for j, w in weights.items()), ZERO) / sum(weights.values(), ZERO)))
+    return largest(best)
 
 
 def _own(data: Sequence[Words], name: str, shape: tuple[int, ...]) -> list[Floats]:
@@ -599,6 +666,7 @@ def _softmax(run: Run, values: list[Numbers], data: Sequence[Words]) -> Numbers:
     rows = moved.reshape(-1, moved.shape[-1])
     result = np.empty(rows.shape, dtype=object)
     for number, row in enumerate(rows):
+        scores = tuple([each.models()[k].range for each in row] for k in range(len(row[0].models())))
         for place, own in enumerate(row):
             run.step()
             total: Any = None
@@ -611,7 +679,8 @@ def _softmax(run: Run, values: list[Numbers], data: Sequence[Words]) -> Numbers:
             for k, model in enumerate(weight.models()):
                 behind = largest([ZERO, *(gap.models()[k].range.high for gap in gaps)])
                 offs.append(run.machine.weight(behind, _size(model), len(row)))
-            result[number, place] = weight.widened(offs).promoted()
+            share = Share(row, place, scores, tuple(offs))
+            result[number, place] = replace(weight.widened(offs).promoted(), share=share)
     return np.moveaxis(result.reshape(moved.shape), -1, axis)
 
 
@@ -778,7 +847,7 @@ def _constants(data: Sequence[Words], space: Space) -> Numbers:
     result = np.empty(numbers[0].shape, dtype=object)
     for place in np.ndindex(result.shape):
         own = [arb(float(each[place])) for each in numbers]
-        own = own if len(own) == 1 else [*own, own[1] - own[0]]
-        known = [Noisy.of(Model.constant(space, each)) for each in own]
-        result[place] = Alone(known[0]) if len(known) == 1 else Both(*known)
+        a, *others = (Noisy.of(Model.constant(space, each)) for each in own)
+        change = Noisy.of(Model.constant(space, own[-1] - own[0]))
+        result[place] = Both(a, others[0], change) if others else Alone(a)
     return result

@@ -105,10 +105,21 @@ class Noisy:
     def __mul__(self, other: Noisy) -> Noisy:
         product = self.inner * other.inner
         crossed = _times(self.model.reach, other.loud) + _times(other.model.reach, self.loud)
-        model = _more(product, up(crossed + _times(self.loud, other.loud)))
+        middle, open_ = self._noise_times(other)
+        model = _more(product.shifted(middle), up(crossed + open_))
         noise = merged(self.noise, other.centre, other.noise, self.centre)
         natural = self.range.power(2) if self is other else self.range * other.range
         return self._settled(model, noise, natural)
+
+    def _noise_times(self, other: Noisy) -> tuple[arb, arb]:
+        """The product of both noises: a middle, and how far it may be from that, by `¼(tN + N'/t)² - ¼(tN - N'/t)²`."""
+        if not (self.loud > 0 and other.loud > 0 and self.loud.is_finite() and other.loud.is_finite()):
+            return ZERO, _times(self.loud, other.loud)
+        ratio = (other.loud / self.loud).sqrt().mid()
+        sums = [merged(self.noise, ratio, other.noise, sign / ratio) for sign in (ONE, -ONE)]
+        high, low = (up(total([size(each) for each in terms.values()])) ** 2 / 4 for terms in sums)
+        middle = ((high - low) / 2).mid()
+        return middle, larger(up(high - middle), up(low + middle))
 
     def scaled(self, factor: arb) -> Noisy:
         """The number times a constant."""
