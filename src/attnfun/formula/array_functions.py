@@ -1,7 +1,7 @@
 """Functions of NumPy and SciPy on arrays of symbols, said in sums, products, quotients, maxima and minima.
 
-NumPy's protocol hands over those of `HANDED_OVER`; those of `IN_PLACE_OF` are ordinary Python functions and are
-exchanged before a function is run (`tracing.py`).
+NumPy's protocol hands over those of `FUNCTIONS` and `HANDED_OVER`; those of `IN_PLACE_OF` are ordinary Python functions
+and are exchanged before a function is run (`tracing.py`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,30 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .symbols import HANDED_OVER, Cells, Symbol, cells, dot, elementwise, fold, matmul, refusal, symbolic, wrapped
+from .symbols import (
+    FUNCTIONS,
+    HANDED_OVER,
+    MOVING,
+    Cells,
+    Symbol,
+    by_name,
+    cells,
+    dot,
+    elementwise,
+    fold,
+    matmul,
+    refusal,
+    symbolic,
+    tensordot,
+    where,
+    wrapped,
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,121 @@ class ArrayTuning:
 
 
 TUNING = ArrayTuning()
+
+
+# ---------------------------------------------------------------- sums of products, choices, lines
+
+
+def einsum(subscripts: Any, *operands: Any, **_: Any) -> Any:
+    """As np.einsum, with subscripts in text; without an ellipsis only where all axes are named."""
+    if not isinstance(subscripts, str):
+        raise refusal("np.einsum without subscripts in text", 'write "ij,j->i"')
+    left, arrow, out = subscripts.replace(" ", "").partition("->")
+    tables, names = [cells(operand) for operand in operands], left.split(",")
+    spare = [letter for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if letter not in subscripts]
+    pairs = list(zip(tables, names, strict=True))
+    wide = max((table.ndim - len(name) + 3 for table, name in pairs if "..." in name), default=0)
+    for k, (table, name) in enumerate(pairs):
+        width = table.ndim - len(name) + 3
+        names[k] = name.replace("...", "".join(spare[wide - width : wide]))
+    free = "".join(spare[:wide])
+    if not arrow:
+        letters = [letter for name in names for letter in name if letter not in free]
+        out = free + "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    out = out.replace("...", free)
+    summed = [letter for letter in dict.fromkeys("".join(names)) if letter not in out]
+    order = [*out, *summed]
+    parts = []
+    for table, name in zip(tables, names, strict=True):
+        while len(set(name)) < len(name):  # a diagonal
+            letter = next(letter for letter in name if name.count(letter) > 1)
+            first, second = name.index(letter), name.rindex(letter)
+            table = np.diagonal(table, 0, first, second)
+            name = name[:first] + name[first + 1 : second] + name[second + 1 :] + letter
+        moved = table.transpose(*(name.index(letter) for letter in order if letter in name))
+        places = iter(moved.shape)
+        parts.append(symbolic(moved.reshape(*(next(places) if letter in name else 1 for letter in order))))
+    product = reduce(np.multiply, parts)
+    return fold("+", product, tuple(range(len(out), len(order)))) if summed else wrapped(cells(product))
+
+
+def select(conditions: Sequence[Any], choices: Sequence[Any], default: Any = 0.0) -> Any:
+    """As np.select: the first condition that holds."""
+    result = default
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
+        result = where(condition, choice, result)
+    return result
+
+
+def piecewise(x: Any, conditions: Any, functions: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    """As np.piecewise, for functions that act on each number alone: the last condition that holds."""
+    several = isinstance(conditions, list | tuple) and np.ndim(cells(conditions[0])) == np.ndim(cells(x))
+    conditions = list(conditions) if several else [conditions]
+    pieces = [function(x, *args, **kwargs) if callable(function) else function for function in functions]
+    result = pieces[len(conditions)] if len(pieces) > len(conditions) else 0.0
+    for condition, piece in zip(conditions, pieces, strict=False):
+        result = where(condition, piece, result)
+    return result
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """As np.linalg.norm of vectors, and the Frobenius norm of matrices."""
+    table = symbolic(cells(x))
+    matrix = (isinstance(axis, tuple) and len(axis) == 2) or (axis is None and table.ndim == 2)
+    power = isinstance(ord, int | float) and ord >= 1
+    if not (ord in (None, "fro") or (power and not matrix)):
+        raise refusal(f"np.linalg.norm with ord={ord!r}", "use ord 1 to np.inf of vectors")
+    if ord == 1:
+        return fold("+", np.abs(table), axis, keepdims)
+    if ord == np.inf:
+        return fold("max", np.abs(table), axis, keepdims)
+    if isinstance(ord, int | float) and ord != 2:
+        return fold("+", np.abs(table) ** float(ord), axis, keepdims) ** (1.0 / ord)
+    return np.sqrt(fold("+", table**2, axis, keepdims))
+
+
+def polyval(coefficients: Any, x: Any) -> Any:
+    """As np.polyval: Horner's rule, the highest power first."""
+    return reduce(lambda total, each: total * x + each, list(coefficients))
+
+
+def interp(x: Any, knots: Any, values: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """As np.interp: `f_0 + Σ_k (s_k - s_{k-1}) max(x - t_k, 0)` with the slopes s between the knots t and 0 outside."""
+    if left is not None or right is not None or period is not None:
+        raise refusal("np.interp with left=, right= or period=", "use np.where")
+    if any(isinstance(cell, Symbol) for part in (knots, values) for cell in cells(part).flat):
+        raise refusal("np.interp with knots that are computed", "use constant knots")
+    t, f = np.asarray(knots, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    return elementwise(lambda cell: _interp(cell, t, f) if isinstance(cell, Symbol) else np.interp(cell, t, f), x)
+
+
+def _interp(x: Symbol, t: npt.NDArray[np.float64], f: npt.NDArray[np.float64]) -> Any:
+    constant, build = x.tape.builder.constant, x.tape.builder
+
+    def less(a: float, b: float) -> int:
+        return build.apply("-", [constant(a), constant(b)])
+
+    zero = constant(0.0)
+    pieces = zip(pairwise(t.tolist()), pairwise(f.tolist()), strict=True)
+    slopes = [build.apply("/", [less(f1, f0), less(t1, t0)]) for (t0, t1), (f0, f1) in pieces]
+    slopes = [zero, *slopes, zero]
+    total = constant(float(f[0]))
+    for (before, after), knot in zip(pairwise(slopes), t, strict=True):
+        ramp = build.apply("max", [build.apply("-", [x.number, constant(float(knot))]), zero])
+        total = build.apply("+", [total, build.apply("*", [build.apply("-", [after, before]), ramp])])
+    return x.tape.symbol(total)
+
+
+def _average(a: Any, axis: Any = None, weights: Any = None, **more: Any) -> Any:
+    if more:
+        raise refusal(f"np.average with {', '.join(more)}=", "leave it out")
+    table = symbolic(cells(a))
+    if weights is None:
+        return table.mean(axis)
+    shares = cells(weights)
+    if shares.ndim < table.ndim and isinstance(axis, int):  # one weight for each place along the axis
+        shares = np.moveaxis(np.broadcast_to(shares, (*np.delete(table.shape, axis), len(shares))), -1, axis)
+    return (table * shares).sum(axis) / wrapped(shares).sum(axis)
 
 
 # ---------------------------------------------------------------- order
@@ -288,10 +421,56 @@ NORMAL = {
 """Methods of scipy.stats.norm of a number, a mean and a deviation."""
 
 
-def _without_nan(name: str) -> Callable[..., Any]:
+# ---------------------------------------------------------------- tables
+
+
+def _method(name: str) -> Callable[..., Any]:
     return lambda a, *args, **kwargs: getattr(symbolic(cells(a)), name)(*args, **kwargs)
 
 
+def _joined(function: Callable[..., Any]) -> Callable[..., Any]:
+    def join(parts: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrapped(function([cells(part) for part in parts], *args, **kwargs))
+
+    return join
+
+
+def _stack(parts: Any, axis: int = 0) -> Any:
+    return wrapped(np.stack([cells(part) for part in parts], axis=axis))
+
+
+FUNCTIONS |= {
+    np.dot: dot,
+    np.vdot: lambda a, b: dot(cells(a).ravel(), cells(b).ravel()),
+    np.inner: lambda a, b: tensordot(a, b, (-1, -1)) if np.ndim(cells(a)) and np.ndim(cells(b)) else np.multiply(a, b),
+    np.outer: lambda a, b: np.multiply(symbolic(cells(a).reshape(-1, 1)), symbolic(cells(b).reshape(1, -1))),
+    np.tensordot: tensordot,
+    np.einsum: einsum,
+    np.where: where,
+    np.select: select,
+    np.piecewise: piecewise,
+    np.clip: _method("clip"),
+    np.linalg.norm: norm,
+    np.polyval: polyval,
+    np.interp: interp,
+    np.average: _average,
+    np.zeros_like: lambda a, *_, **__: symbolic(np.zeros(np.shape(a)).astype(object)),
+    np.empty_like: lambda a, *_, **__: symbolic(np.zeros(np.shape(a)).astype(object)),
+    np.ones_like: lambda a, *_, **__: symbolic(np.ones(np.shape(a)).astype(object)),
+    np.full_like: lambda a, value, *_, **__: symbolic(np.broadcast_to(cells(value), np.shape(a)).copy()),
+    np.sinc: lambda x: elementwise(lambda cell: by_name("sinc", cell), x),
+    np.stack: _stack,
+    np.concatenate: _joined(np.concatenate),
+    np.vstack: _joined(np.vstack),
+    np.hstack: _joined(np.hstack),
+    np.column_stack: _joined(np.column_stack),
+    **{
+        getattr(np, name): _method(name)
+        for name in ("sum", "mean", "prod", "max", "min", "var", "std", "ptp", "all", "any")
+    },
+    np.amax: _method("max"),
+    np.amin: _method("min"),
+}
 HANDED_OVER |= {
     np.sort: sort,
     np.median: median,
@@ -311,7 +490,7 @@ HANDED_OVER |= {
     np.ediff1d: lambda a: np.diff(symbolic(cells(a).ravel())),
     np.nan_to_num: nan_to_num,
     **{
-        getattr(np, f"nan{name}"): _without_nan(name)
+        getattr(np, f"nan{name}"): _method(name)
         for name in ("sum", "mean", "prod", "max", "min", "var", "std", "cumsum", "cumprod")
     },
     np.nanmedian: median,
@@ -322,6 +501,14 @@ HANDED_OVER |= {
     np.linalg.tensordot: np.tensordot,
     np.linalg.vecdot: lambda a, b, axis=-1: fold("+", np.multiply(a, b), axis),
 }
+
+MOVING |= {  # they move cells, or compute with ufuncs
+    np.reshape, np.transpose, np.ravel, np.squeeze, np.expand_dims, np.moveaxis, np.swapaxes, np.flip, np.roll, np.tile,
+    np.repeat, np.take, np.broadcast_to, np.atleast_1d, np.atleast_2d, np.copy, np.diag, np.diagonal, np.trace, np.diff,
+    np.cumsum, np.cumprod, np.cross, np.shape, np.ndim, np.size, np.split, np.array_split, np.append, np.flipud,
+    np.fliplr, np.rot90, np.triu, np.tril, np.kron, np.meshgrid, np.broadcast_arrays, np.delete, np.insert, np.pad,
+    np.trapezoid, np.block, np.rollaxis, np.linalg.trace, np.result_type, np.iscomplexobj, np.isrealobj, np.copyto,
+}  # fmt: skip
 
 IN_PLACE_OF: dict[str, Callable[..., Any]] = {"logsumexp": logsumexp, "softmax": softmax, "log_softmax": log_softmax}
 """Python functions of scipy.special, by name."""

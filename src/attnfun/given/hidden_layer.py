@@ -37,6 +37,7 @@ from ..proofs.provers.planes import cut
 from ..proofs.rules.planes import over_cover
 from ..proofs.rules.rectifiers import NAME, RectifiersDistance
 from ..resources.deadline import NEVER, TIME_LIMIT, Deadline, until
+from ..runtime.backends import perceptron
 from ..targets import PiecewiseLinear, Status, Target, as_target
 from ..targets.defects import refuse_defects
 from ..targets.piecewise import Family
@@ -107,16 +108,12 @@ class RectifierNetwork(Family):
 
     def to_torch(self) -> Any:
         """`torch.nn.Sequential` of Linear, ReLU, Linear in its own dtype; single numbers are (batch, 1)."""
-        from ..runtime.backends.perceptron import to_torch
-
-        return to_torch(self._weights, self.domain.shape, self.output_shape, self.dtype)
+        return perceptron.to_torch(self._weights, self.domain.shape, self.output_shape, self.dtype)
 
     def to_onnx(self, path: str | os.PathLike[str]) -> None:
         """Write an ONNX model, "points" (batch, ...) to "values" (batch, ...), with the certificate in its metadata."""
-        from ..runtime.backends.perceptron import to_onnx
-
         known = {"function": self.name, "certificate": json.dumps(self.certificate.as_dict())}
-        model = to_onnx(self._weights, self.domain.shape, self.output_shape, self.dtype, known)
+        model = perceptron.to_onnx(self._weights, self.domain.shape, self.output_shape, self.dtype, known)
         write_whole(path, model.SerializeToString())
 
     @property
