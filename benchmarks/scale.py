@@ -17,6 +17,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 import attnfun as af
+from attnfun.proofs.checkpoint import TUNING as CHECKPOINT
 from attnfun.proofs.provers.boxes import TUNING, bound_error
 from attnfun.resources.executors import in_order
 from attnfun.runtime.kernels.banks import HeadMemory, Stream
@@ -141,7 +142,7 @@ def boxes() -> list[str]:
         f"| chunks of {TUNING.chunk} boxes | {billion / TUNING.chunk:.1e} |",
         f"| boxes that may wait at a time (`max_boxes`) | {TUNING.max_boxes:.0e}, "
         f"{TUNING.max_boxes * size / 2**20:.0f} MiB |",
-        f"| a checkpoint, every {TUNING.keep_every:.0f} s | 10 bytes a node |",
+        f"| a checkpoint, every {CHECKPOINT.keep_every:.0f} s | 10 bytes a node |",
         "",
         "A larger network costs more work a box, and more bytes for its lists of tokens in play. A proof whose "
         f"frontier exceeds {TUNING.max_boxes:.0e} boxes stops with the bound it has: 10⁹ boxes need a search that "

@@ -19,9 +19,8 @@ tree too. The round cut short makes another order of boxes, so the bound may dif
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -34,11 +33,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...arguments import made_folder
 from ...arithmetic import Interval
 from ...errors import FileFormatError, InputError, TimeLimitReached
 from ...network import Attention, Network
-from ...network.storage import read, write
 from ...resources.deadline import NEVER, Deadline, Work
 from ...resources.executors import in_order
 from ...resources.memory import UNLIMITED, Memory
@@ -46,8 +43,8 @@ from ...targets import Target
 from ...targets.base import BOUNDED
 from ...targets.defects import axes_towards_poles
 from ..boxes import Boxes
+from ..checkpoint import Arrays, Checkpoint
 from ..claim import Claim
-from ..fingerprint import fingerprint
 from ..proof import LEAF, PARTS, UNKNOWN, Flags, Floats, Growing, Integers, Proof
 from ..rewriting import with_banks
 from ..rules.boxes import NAME, SHORT, TAILS, Problem, check, contributions, merged, summed
@@ -128,8 +125,6 @@ class SearchTuning:
     """... for each box in it, ..."""
     a_score: float = 1.5e-6
     """... and for each score on that. By trial: proofs in one to three variables took half to twice as long."""
-    keep_every: float = 20.0
-    """Seconds between checkpoints. A round number."""
 
 
 TUNING = SearchTuning()
@@ -475,8 +470,8 @@ def search(
     there, and the same call goes on from it.
     """
     problem = Problem(target, with_banks(network), goal if isinf(norm) else None, None if isinf(norm) else norm)
-    ledger, kept = _Ledger(problem, norm, goal), _Checkpoint(checkpoint, problem, goal, norm)
-    tree, waiting = kept.resume(ledger, executor, deadline)
+    ledger, kept = _Ledger(problem, norm, goal), Checkpoint(checkpoint, problem, goal, norm)
+    tree, waiting, queued = _resumed(kept, ledger, executor, deadline)
     late, stopped = False, ""
     by_subtrees = partial(
         _by_subtrees,
@@ -488,10 +483,10 @@ def search(
         memory=memory,
     )
     try:
-        if kept.queued:
-            waiting = by_subtrees(ledger, tree, waiting)
+        if queued:
+            waiting = by_subtrees(ledger, tree, waiting, queued)
         while len(waiting):
-            kept.offer(ledger, tree)
+            kept.offer(lambda: _state(ledger, tree))
             seen, bound = ledger.seen(waiting), ledger.bound(waiting)
             if progress is not None:
                 progress(Progress(bound, seen, ledger.boxes, len(waiting)))
@@ -611,7 +606,7 @@ class _Queue:
             some = waiting.take(np.arange(start, min(start + TUNING.group, len(waiting))))
             self.ready.append(Subtrees(some, self.ledger.found, self.ledger.scale))
 
-    def restore(self, waiting: Waiting, named: Mapping[str, npt.NDArray[Any]]) -> Waiting:
+    def restore(self, waiting: Waiting, named: Arrays) -> Waiting:
         """Groups of boxes as they once were in `tensors`; the boxes that are in none."""
         place = dict(zip(waiting.boxes.node.tolist(), range(len(waiting)), strict=True))
         rows = np.array([place.pop(node) for node in named["queue"].tolist()], dtype=np.int64)
@@ -647,8 +642,9 @@ def _by_subtrees(
     ledger: _Ledger,
     tree: Growing,
     waiting: Waiting,
+    queued: Arrays = MappingProxyType({}),
     *,
-    kept: _Checkpoint,
+    kept: Checkpoint,
     executor: Executor | None,
     deadline: Deadline,
     progress: Callable[[Progress], None] | None,
@@ -661,9 +657,8 @@ def _by_subtrees(
     back after it was put into the queue, so the tree is the same whatever the number of workers.
     """
     nothing, queue, goal = waiting.take(np.arange(0)), _Queue(ledger), inf if ledger.goal is None else ledger.goal
-    if kept.queued:
-        ledger.settle(queue.restore(waiting, kept.queued))
-        kept.queued = {}
+    if queued:
+        ledger.settle(queue.restore(waiting, queued))
     else:
         queue.put(waiting.take(np.argsort(waiting.boxes.node, kind="stable")))
     work = partial(settled, problem=ledger.problem, goal=goal, deadline=NEVER if executor else deadline)
@@ -673,7 +668,7 @@ def _by_subtrees(
         deadline.count(piece.seconds)
         boxes = piece.waiting.boxes
         queue.put(replace(piece.waiting, boxes=replace(boxes, node=place[boxes.node])))
-        kept.offer(ledger, tree, queue.tensors())
+        kept.offer(lambda: {**_state(ledger, tree), **queue.tensors()})
         left = queue.left(nothing)
         if progress is not None and len(left):
             progress(Progress(ledger.bound(left), ledger.seen(left), ledger.boxes, len(left)))
@@ -811,74 +806,48 @@ def _cuts(scores: Integers) -> Integers:
     return np.flatnonzero(np.diff(parts, axis=1).any(axis=0)) + 1
 
 
-class _Checkpoint:
-    """The cutting tree of one search in a folder, under the fingerprint of what is being proved.
+def _resumed(
+    kept: Checkpoint, ledger: _Ledger, executor: Executor | None, deadline: Deadline
+) -> tuple[Growing, Waiting, Arrays]:
+    """The tree that was left, its leaves bounded, and the queue of subtrees; without a state the roots alone."""
+    problem, queued = ledger.problem, dict[str, npt.NDArray[Any]]()
+    root = problem.root()
+    tree, named = Growing(len(root)), kept.left()
+    with suppress(FileFormatError, KeyError):
+        ledger.found, ledger.place = float(named["found"][0]), named["place"]
+        ledger.boxes = int(named["boxes"][0])
+        tree = Growing.restored(named, len(root))
+        queued = {name: named[name] for name in ("queue", "groups", "before") if name in named}
+    if tree.nodes == len(root):
+        waiting = enclosed(root, problem, 0.0)
+        ledger.look(waiting)
+    else:
+        waiting = _leaves(problem, tree, root, executor, deadline)
+    tree.note(waiting.boxes.node, waiting.ways)
+    return tree, waiting, queued
 
-    It is that of the beginning of a round, so that a round that was not finished is begun again.
-    """
 
-    def __init__(self, folder: str | Path | None, problem: Problem, goal: float | None, norm: float) -> None:
-        self.path: Path | None = None
-        self.problem, self.last, self.state = problem, time.monotonic(), dict[str, npt.NDArray[np.generic]]()
-        self.queued: Mapping[str, npt.NDArray[Any]] = {}
-        if folder is not None:
-            self.path = made_folder("checkpoint", folder) / f"{fingerprint(problem, goal, norm)}.safetensors"
+def _leaves(problem: Problem, tree: Growing, level: Boxes, executor: Executor | None, deadline: Deadline) -> Waiting:
+    """All leaves of a tree below a level, bounded as they were before."""
+    leaves = list[Boxes]()
+    while len(level):
+        axes = tree.axes[level.node]
+        leaves.append(level.take(np.flatnonzero(axes == LEAF)))
+        inner = level.take(np.flatnonzero(axes != LEAF))
+        cut = axes[axes != LEAF].astype(np.int64), tree.first[inner.node]
+        known = tree.series[inner.node] <= 1
+        level = problem.narrowed(inner, known, known).halves(*cut) if len(inner) else inner
+    boxes = Boxes.join(leaves)
+    ways = tree.series[boxes.node].astype(np.int64)
+    boxes = replace(boxes, since=np.maximum(ways - 1, 0))
+    count, series, none = len(boxes), ways > 0, np.zeros(len(boxes), dtype=bool)
+    parts = np.full((count, len(PARTS)), np.inf)
+    unknown = Waiting(boxes, parts, np.zeros(count), none, series, none, none, np.zeros(boxes.lo.shape))
+    done, untouched = _in_chunks(partial(_again, problem=problem), unknown, executor, deadline)
+    return Waiting.join([done, untouched])
 
-    def resume(self, ledger: _Ledger, executor: Executor | None, deadline: Deadline) -> tuple[Growing, Waiting]:
-        """The tree, and its leaves bounded; from the roots alone where there is no state that can be read."""
-        root = self.problem.root()
-        tree = Growing(len(root))
-        if self.path is not None and self.path.exists():
-            with suppress(FileFormatError, KeyError):
-                named, _ = read(self.path)
-                ledger.found, ledger.place = float(named["found"][0]), named["place"]
-                ledger.boxes = int(named["boxes"][0])
-                tree = Growing.restored(named, len(root))
-                self.queued = {name: named[name] for name in ("queue", "groups", "before") if name in named}
-        if tree.nodes == len(root):
-            waiting = enclosed(root, self.problem, 0.0)
-            ledger.look(waiting)
-        else:
-            waiting = self._leaves(tree, root, executor, deadline)
-        tree.note(waiting.boxes.node, waiting.ways)
-        return tree, waiting
 
-    def _leaves(self, tree: Growing, level: Boxes, executor: Executor | None, deadline: Deadline) -> Waiting:
-        """All leaves of a tree below a level, bounded as they were before."""
-        leaves = list[Boxes]()
-        while len(level):
-            axes = tree.axes[level.node]
-            leaves.append(level.take(np.flatnonzero(axes == LEAF)))
-            inner = level.take(np.flatnonzero(axes != LEAF))
-            cut = axes[axes != LEAF].astype(np.int64), tree.first[inner.node]
-            known = tree.series[inner.node] <= 1
-            level = self.problem.narrowed(inner, known, known).halves(*cut) if len(inner) else inner
-        boxes = Boxes.join(leaves)
-        ways = tree.series[boxes.node].astype(np.int64)
-        boxes = replace(boxes, since=np.maximum(ways - 1, 0))
-        count, series, none = len(boxes), ways > 0, np.zeros(len(boxes), dtype=bool)
-        parts = np.full((count, len(PARTS)), np.inf)
-        unknown = Waiting(boxes, parts, np.zeros(count), none, series, none, none, np.zeros(boxes.lo.shape))
-        done, untouched = _in_chunks(partial(_again, problem=self.problem), unknown, executor, deadline)
-        return Waiting.join([done, untouched])
-
-    def offer(
-        self, ledger: _Ledger, tree: Growing, queue: Mapping[str, npt.NDArray[Any]] = MappingProxyType({})
-    ) -> None:
-        """A state to go on from, written every so often; with the queue of subtrees, if there is one."""
-        if self.path is not None:
-            found = {"found": np.array([ledger.found]), "place": ledger.place, "boxes": np.array([ledger.boxes])}
-            self.state = {**tree.tensors(), **found, **queue}
-            if time.monotonic() - self.last > TUNING.keep_every:
-                self.keep()
-
-    def keep(self) -> None:
-        """Write the last state that was offered, if there is one."""
-        if self.path is not None and self.state:
-            write(self.path, self.state, {"kind": "checkpoint"})
-            self.last = time.monotonic()
-
-    def drop(self) -> None:
-        """The search is over."""
-        if self.path is not None:
-            self.path.unlink(missing_ok=True)
+def _state(ledger: _Ledger, tree: Growing) -> dict[str, npt.NDArray[Any]]:
+    """What a search can go on from: the tree, as it is at the beginning of a round, and the largest error met."""
+    found = {"found": np.array([ledger.found]), "place": ledger.place, "boxes": np.array([ledger.boxes])}
+    return {**tree.tensors(), **found}
