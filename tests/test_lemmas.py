@@ -100,6 +100,30 @@ def an_exponent_rounded_up() -> Pair:
     return 30 * U, float(rounding.weight_doubt(zero, zero, np.array([30.0]), 2, exact)[0])
 
 
+def a_rough_average() -> Pair:
+    """Equal scores, values 1 and -1, exponentials off in opposite directions."""
+    theta = rounding.average_doubt(0.0, 1, 2, 2, SINGLE)
+    return float(np.tanh(SINGLE.exp_error)), float(np.expm1(2 * theta))
+
+
+def a_rough_softmax() -> Pair:
+    """The first of two weights of a half each."""
+    bound = rounding.softmax_error(np.zeros(2), np.full(2, 0.5), SINGLE)
+    return float(np.tanh(SINGLE.exp_error) / 2), float(bound[0])
+
+
+def a_mean_that_is_rounded() -> Pair:
+    """LayerNorm of large numbers that differ by one unit, as NumPy computes it in float32."""
+    x = np.array([2.0**24 - 1, 2.0**24 - 2, 2.0**24 - 2], dtype=np.float32)
+    centred = x - x.mean(dtype=np.float32)
+    computed = centred / np.sqrt(np.square(centred).mean(dtype=np.float32) + np.float32(2.0**20))
+    exact = x.astype(np.float64) - x.astype(np.float64).mean()
+    exact /= np.sqrt(np.square(exact).mean() + 2.0**20)
+    most, squares, least, result = (np.array(number) for number in (2.0**24, 1.0, 2.0**20, 1.0))
+    bound = rounding.normalised_error(most, squares, least, result, 3, SINGLE)
+    return float(np.abs(computed - exact).max()), float(bound)
+
+
 def two_scores_that_come_closer() -> Pair:
     """How far apart exponents surely are, with a sign: scores 20 apart, off by 1 each."""
     return -(18.0 * (1 - U)), -float(rounding.computed_gap(np.array(20.0), np.array(2.0), 2, SINGLE))
@@ -223,6 +247,9 @@ MISTAKES = {
         instead("sums_in_play", lambda lemma, tokens, *rest: lemma(np.minimum(tokens, 1), *rest)),
     ),
     "sums over the others [T 10.2]": (tokens_that_are_lost, nothing("sums_elsewhere")),
+    "weights and sums [T 10.2]": (a_rough_average, nothing("average_doubt")),
+    "weights of a framework [T 12.6]": (a_rough_softmax, nothing("softmax_error")),
+    "normalisation [T 12.6]": (a_mean_that_is_rounded, nothing("normalised_error")),
     "gaps as computed [T 10.2]": (two_scores_that_come_closer, instead("computed_gap", lambda lemma, gap, *_: gap)),
     "far tokens [T 10.2]": (the_weight_of_a_far_token, instead("computed_weight", lambda lemma, gap: np.exp(-gap))),
     "rounding the input [T 10.3]": (

@@ -30,7 +30,7 @@ kernel stores is off by at most s times its size, and by `lost` near zero, on to
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,12 @@ FINE = 1.0
 """Larger H are not used to bound sums over tokens that are no longer in play."""
 STORED = 3
 """Times that a number may be rounded as it is stored, at most."""
+SCALINGS = 4
+"""Roundings that this may add to a score."""
+SPARE = 4
+"""Roundings of a framework beyond those of a sum of products: a bias, a scale on either factor or on the result."""
+FARTHEST = 0.37
+"""More than the largest value of `t e^-t`."""
 ROUNDINGS = 48
 """More than there are in the formulas of this file."""
 INPUT, OWN = 0, 1
@@ -181,6 +187,51 @@ def score_doubt(errors: Floats, largest: Floats, keys: int, arithmetic: Format) 
 def weight_doubt(errors: Floats, largest: Floats, behind: Floats, keys: int, arithmetic: Format) -> Floats:
     """η_j, by which the logarithms of computed weights are off, for tokens at most `behind` the largest score."""
     return score_doubt(errors, largest, keys, arithmetic) + MARGIN * arithmetic.unit * behind
+
+
+def average_doubt(scores: Floats | float, terms: int, tokens: int, keys: int, arithmetic: Format) -> Floats:
+    """How far weights and sums of an average of so many tokens are off, relatively, in its logarithm [T 10.2].
+
+    Each score is a sum of so many products, whose sizes add up to at most `scores`; all `keys` but these tokens have
+    no weight.
+    """
+    scores = np.asarray(scores)
+    nothing = np.zeros(scores.shape)
+    errors = score_error(terms * scores, scores, scores, nothing, nothing, SCALINGS, arithmetic)
+    weights = weight_doubt(errors, errors, 2 * scores, keys, arithmetic)
+    return weights + sums_in_play(np.array(tokens), 1.0, keys, arithmetic)
+
+
+def softmax_error(behind: Floats, weight: Floats, arithmetic: Format) -> Floats:
+    """How far softmax weights (.., n) are off of tokens that are at most `behind` the largest score [T 12.6].
+
+    It covers kernels that divide by the sum at the end and stream over blocks of keys.
+    """
+    count, unit = weight.shape[-1], arithmetic.unit
+    blocks = ceil(count / FLASH_BLOCK)
+    own = 2 * blocks * arithmetic.exp_error + unit * (2 * count + 4 * blocks + SPARE + log(count) + 1)
+    if own > MOST_ROUNDINGS:
+        return np.full_like(weight, np.inf)
+    with np.errstate(invalid="ignore", over="ignore"):
+        drawn = np.minimum(behind * weight, FARTHEST)
+    off = all_orders(own * weight + unit * np.where(np.isnan(drawn), FARTHEST, drawn), 2)
+    return rounded_up(off + 4 * count * arithmetic.tiny, 8)
+
+
+def normalised_error(
+    magnitude: Floats, squares: Floats, least: Floats, result: Floats, count: int, arithmetic: Format
+) -> Floats:
+    """How far `(x - mean)/sqrt(var + epsilon)` is off, over `count` numbers of at most this magnitude [T 12.6].
+
+    `squares` bounds the mean of squares, `least` is a lower bound on var + epsilon, `result` bounds the results.
+    """
+    unit, roundings = arithmetic.unit, count + SPARE + arithmetic.exp_units
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        variance = 4 * (count + 2 * SPARE) * unit * squares / least  # relative to var + epsilon
+        off = roundings * unit * (3 * magnitude / np.sqrt(least) + result) + variance * result
+        off = all_orders(off, 2) + SPARE * arithmetic.tiny * (1 + 1 / least)
+        off = np.where((variance <= MOST_ROUNDINGS) & (roundings * unit <= MOST_ROUNDINGS), off, np.inf)
+    return rounded_up(np.where(np.isnan(off), np.inf, off), 16)
 
 
 def computed_gap(gap: Floats, errors: Floats, keys: int, arithmetic: Format) -> Floats:

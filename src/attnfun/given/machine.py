@@ -10,20 +10,15 @@ infinite. `None` in place of a format is real arithmetic: nothing is off.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import rounded_up
-from ..arithmetic.formats import FLASH_BLOCK, FORMATS, Format, round_to
-from ..arithmetic.rounding import MOST_ROUNDINGS, OWN, all_orders, storage_error, with_sum
+from ..arithmetic.formats import FORMATS, Format, round_to
+from ..arithmetic.rounding import OWN, SPARE, all_orders, normalised_error, softmax_error, storage_error, with_sum
 
 Floats = npt.NDArray[np.float64]
-SPARE = 4
-"""Roundings beyond those of a sum of products: a bias, a scale on either factor or on the result."""
-FARTHEST = 0.37
-"""More than the largest value of `t e^-t`."""
 ARITHMETICS = tuple(name for name, each in FORMATS.items() if not each.store)
 """Formats whose kernels add in the format itself."""
 
@@ -79,21 +74,10 @@ class Machine:
         return self.rounded(scale, units)
 
     def weights(self, behind: Floats, weight: Floats) -> Floats:
-        """Off by, for softmax weights (.., n) of tokens that are at most `behind` the largest score [T 12.6].
-
-        It covers kernels that divide by the sum at the end and stream over blocks of keys.
-        """
+        """Off by, for softmax weights (.., n) of tokens that are at most `behind` the largest score [T 12.6]."""
         if self.format is None:
             return np.zeros_like(weight)
-        count, unit = weight.shape[-1], self.format.unit
-        blocks = ceil(count / FLASH_BLOCK)
-        own = 2 * blocks * self.format.exp_error + unit * (2 * count + 4 * blocks + SPARE + log(count) + 1)
-        if own > MOST_ROUNDINGS:
-            return np.full_like(weight, np.inf)
-        with np.errstate(invalid="ignore", over="ignore"):
-            drawn = np.minimum(behind * weight, FARTHEST)
-        off = all_orders(own * weight + unit * np.where(np.isnan(drawn), FARTHEST, drawn), 2)
-        return rounded_up(off + 4 * count * self.format.tiny, 8)
+        return softmax_error(behind, weight, self.format)
 
     def normalised(self, magnitude: Floats, squares: Floats, least: Floats, result: Floats, count: int) -> Floats:
         """Off by, for `(x - mean)/sqrt(var + epsilon)` over `count` numbers of at most this magnitude [T 12.6].
@@ -102,13 +86,8 @@ class Machine:
         """
         if self.format is None:
             return np.zeros_like(result)
-        unit, roundings = self.format.unit, count + SPARE + self.format.exp_units
-        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-            variance = 4 * (count + 2 * SPARE) * unit * squares / least  # relative to var + epsilon
-            off = roundings * unit * (3 * magnitude / np.sqrt(least) + result) + variance * result
-            off = all_orders(off, 2) + SPARE * self.format.tiny * (1 + 1 / least)
-            off = np.where((variance <= MOST_ROUNDINGS) & (roundings * unit <= MOST_ROUNDINGS), off, np.inf)
-        return self._finite(rounded_up(np.where(np.isnan(off), np.inf, off), 16), np.maximum(squares * count, result))
+        off = normalised_error(magnitude, squares, least, result, count, self.format)
+        return self._finite(off, np.maximum(squares * count, result))
 
     def _finite(self, off: Floats, size: Floats) -> Floats:
         """Infinite where numbers of this size may overflow, or are not known."""

@@ -13,7 +13,7 @@ is the inverse: step(W_t) is taken with the V that the network holds, step(w_t) 
 product of quantities that err themselves by |A| E_B + E_A (|B| + E_B) more. Then
 
     z = X w          E_z: read-out, and the error of centring
-    d = ψ(z)         E_d = ψ'max E_z + 2θ A(z): θ bounds the relative error of the weights, A is ψ with |values|
+    d = ψ(z)         E_d = ψ'max E_z + 2θ A(z): θ bounds the relative error of weights and sums, A is ψ with |values|
     g, q             E_r: read-out, and means of |x| E_d
     w - V r          ‖V E_r‖ + read-out + rounding.
 
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.rounding import all_orders
+from ..arithmetic.rounding import all_orders, average_doubt
 from ..constructions.sharpness import RECTIFIER
 from ..network import Attention, Network
 from ..runtime.backends import prompts
@@ -48,6 +48,10 @@ from .report import Errors, Iterate, Report, norm
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+
+
+OTHERS = 3
+"""Products of a score in a bank beside those with its points: with 1 and with two flags (`banks.py`)."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ class Examples:
     def rough(self) -> float:
         """Error of centring: of a mean over n rows, in any order; without it, of rounding to the format."""
         roundings = len(self.data) + 8 if self.prompt.centred else 1
-        return float(np.abs(self.data[:, self.place["x"]]).max()) * roundings * precision_of(self.dtype).unit
+        farthest = float(np.abs(self.data[:, self.place["x"]]).max())
+        return all_orders(farthest * roundings * precision_of(self.dtype).unit)
 
     @cached_property
     def count(self) -> int:
@@ -182,14 +187,21 @@ def gradient(some: Examples, bank: LossBank, W: Array, k: int) -> tuple[Array, A
     Ez = some.over_rows.entries(some.X, size, largest=REACH, far=some.farthest) + some.rough * size.sum(axis=0)
     Ez += some.over_rows.noise(REACH, data=True) * size.sum()  # rows of other outputs
     Y = some.Y
-    inputs, u = z - Y if bank.residual else z, some.over_rows.precision.unit
-    lead = 0.0 if bank.odd else precision_of(some.dtype).lead
-    scores = np.abs(inputs) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead
-    theta = (len(bank.slopes) + bank.slopes.shape[1] + 12) * u * (2 + scores.max(axis=1))  # (n,)
+    inputs = z - Y if bank.residual else z
+    theta = doubt(some, bank, inputs)  # (n,)
     lipschitz = bank.curvature * np.sqrt(np.square(Ez).sum(axis=1))  # (n,)
     Ed = lipschitz + (2 * theta * bank.sizes(inputs)[:, k]).astype(np.float64)
     error = bank(inputs)[:, k] - (0.0 if bank.residual else Y[:, k])
     return some.mean(error[:, None], Ed[:, None])
+
+
+def doubt(some: Examples, bank: LossBank, points: Array) -> Floats:
+    """θ of a bank at points (.., k), (..)."""
+    lead = 0.0 if bank.odd else precision_of(some.dtype).lead
+    scores = np.abs(points) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead  # (.., T)
+    tokens, largest = len(bank.slopes), scores.max(axis=-1).astype(np.float64)
+    keys = tokens + len(some.prompt.rows)
+    return average_doubt(largest, points.shape[-1] + OTHERS, tokens, keys, precision_of(some.dtype).format)
 
 
 def curvature(some: Examples, bank: LossBank, W: Array) -> Array:
@@ -244,7 +256,7 @@ class Descent:
         q, Eq = product(some.over_state, *some.penalty(), w, 2.0)
         s = rates * (g + q)
         odds = np.abs(np.log(LARGEST / rates - 1))
-        relative = u * (16 * (odds + 1) + 2 * (keys + 16))  # (p, 1): of the weight of a row in its own average
+        relative = 2 * average_doubt(odds, 1, keys, keys, some.over_rows.precision.format)  # (p, 1)
         Es = rates * (Eg + Eq) * (1 + relative) + relative * np.abs(s)
         new = w - s
         size = (1 + 2 * beta) * (np.abs(w) + np.abs(s) + Es) + beta * np.abs(last)
@@ -275,12 +287,9 @@ class Descent:
         for bank in loss.banks:
             inputs = [z - Y] if bank.residual else [z, Y][: bank.slopes.shape[1]]
             points = np.stack(inputs, axis=-1)  # (n, m, k)
-            lead = 0.0 if bank.odd else precision_of(some.dtype).lead
-            scores = np.abs(points) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead  # (n, m, T)
             steepest = np.abs(bank.slopes).max(axis=0).sum()
-            theta = u * (points.shape[-1] + 12) * (2 + scores.max(axis=-1)) + u * (2 * len(bank.slopes) + 12)
             size = bank.sizes(points)[..., 0] * np.exp(2 * steepest * (Ez + Ey))
-            Ed = Ed + (np.expm1(2 * theta) * size).astype(np.float64)
+            Ed = Ed + (np.expm1(2 * doubt(some, bank, points)) * size).astype(np.float64)
         outside = (np.abs(z) + Ez > loss.reach) | (Y + loss.shift < loss.labels[0]) | (Y + loss.shift > loss.labels[1])
         return d, np.where(outside, inf, Ed.astype(np.float64))
 

@@ -14,6 +14,7 @@ from math import inf, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from ..arithmetic.directed import sum_error
 from ..arithmetic.formats import FORMATS, Format
 from ..arithmetic.rounding import (
     MOST_ROUNDINGS,
@@ -102,7 +103,7 @@ def _linear(sizes: Floats, result: Floats, weight: Floats, bias: Floats, format_
 
 def _affine(layer: Affine, state: Executions, format_: Format) -> tuple[Executions, float]:
     """`x W + b` of each row, or `Σ_k A_k X B_k + C`."""
-    right, X, reach, u = layer.right, state.centre, state.reach, RUN.unit
+    right, X, reach = layer.right, state.centre, state.reach
     if layer.left is None:
         out, moved = X @ right[0] + layer.constant, np.einsum("ifk,fg->igk", state.D, right[0])
         spread, sizes = reach @ np.abs(right[0]), np.abs(X)
@@ -121,7 +122,7 @@ def _affine(layer: Affine, state: Executions, format_: Format) -> tuple[Executio
             with_sum(0 * total, total[..., 1], np.full(out.shape, terms), each)[..., OWN] for each in (format_, RUN)
         )
         largest = float(total.max())
-    return _next(state, out, moved, off + 4 * (terms + 4) * u * spread), largest
+    return _next(state, out, moved, off + sum_error(spread, 2 * (terms + 4))), largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +165,7 @@ def _beside_leader(each: Floats, weights: Floats, live: npt.NDArray[np.bool_]) -
 
 def _attention(layer: Attention, state: Executions, format_: Format) -> tuple[Executions, float]:
     """Self-attention, or attention to memory."""
-    X, reach, u = state.centre, state.reach, RUN.unit
+    X, reach = state.centre, state.reach
     n, keys = len(X), len(X) * layer.attends_data + len(layer.memory)
     memory = layer.memory.shape
     T = np.concatenate([X, layer.memory]) if layer.attends_data else layer.memory
@@ -220,7 +221,7 @@ def _attention(layer: Attention, state: Executions, format_: Format) -> tuple[Ex
         curvature += 2 * every.max(axis=1, keepdims=True) * (run_off + _sums(sizes, keys, RUN))
         first = np.einsum("ij,ijv->iv", weights * every, apart) + reaches_v
         roundings = keys + q.run.shape[1] + len(layer.output[0]) * layer.heads + len(varies) + 32
-        curvature += 4 * roundings * u * first
+        curvature += sum_error(first, 2 * roundings)
         averages.append(average)
         reaches.append(moved)
         offs.append(np.where(followed, off, inf))
@@ -264,7 +265,7 @@ def _attention(layer: Attention, state: Executions, format_: Format) -> tuple[Ex
     D = state.D[varies[:, 0], varies[:, 1]]  # (a, K)
     moved = np.zeros((*total.shape, state.D.shape[2])) if not layer.residual else state.D.copy()
     moved[:, written] += np.einsum("ioa,ak->iok", slopes[:, :, varies[:, 0], varies[:, 1]], D)
-    off = off + 4 * u * (np.abs(moved).sum(axis=2)) * touched
+    off = off + sum_error(np.abs(moved).sum(axis=2), 2) * touched
     return _next(state, total, moved, off), largest
 
 

@@ -13,8 +13,8 @@ the list as long as their `e^M` add up to at most half of what may be dropped of
 share of the mass is bounded for **every** real query, and it does not matter whether leaders are exactly the largest.
 Cells are cut in halves, because windows of halves are shorter.
 
-**Rounding.** M and m are computed with an error of at most `8u ((|a_j| + |a_c|)|q| + |b_j| + |b_c|)`, which is added to
-M and subtracted from m.
+**Rounding.** M and m are signed sums of `a_j q`, `a_c q`, b_j and b_c with at most four roundings of each term. What
+they are off [T 9.10] is added to M and subtracted from m.
 """
 
 from __future__ import annotations
@@ -24,13 +24,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...arithmetic.directed import exp_down, exp_up, rounded_down, rounded_up, sum_down
+from ...arithmetic.directed import exp_down, exp_up, rounded_down, rounded_up, sum_down, sum_error
 from ...arithmetic.formats import FORMATS
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-UNIT = FORMATS["float64"].unit
 FLUSHED = FORMATS["float64"].tiny
 """Masses that the rounding model allows to vanish from float64 sums."""
 ENTRIES = 2**21
@@ -192,7 +191,7 @@ def _windows_by_bisection(
     """
     count = len(slopes)
     reach = np.abs(ends[1:-1]).max() * np.abs(slopes).max() + np.abs(offsets).max()
-    limit = -np.log(2 * count / tail) - 16 * UNIT * count * reach
+    limit = -np.log(2 * count / tail) - sum_error(reach, 8 * count)
 
     def far(token: Integers) -> npt.NDArray[np.bool_]:
         return _apart(slopes, offsets, token, leader, ends[:-1], ends[1:])[1] <= limit
@@ -220,7 +219,7 @@ def _apart(
     for end in (low, high):
         finite = np.isfinite(end)
         place = np.where(finite, end, 0.0)
-        at, doubt = slope * place + offset, 8 * UNIT * (size * np.abs(place) + rest)
+        at, doubt = slope * place + offset, sum_error(size * np.abs(place) + rest, 4)
         least = np.minimum(least, np.where(finite, at - doubt, -np.inf))
         most = np.where(finite, np.maximum(most, at + doubt), most)
     return least, most

@@ -15,9 +15,10 @@ from math import expm1, prod
 import numpy as np
 import numpy.typing as npt
 
+from ...arithmetic.directed import sum_error
 from ...arithmetic.formats import FORMATS
-from ...arithmetic.rounding import storage_error
-from .axes import FLUSHED, UNIT, SortedAxis
+from ...arithmetic.rounding import all_orders, storage_error
+from .axes import FLUSHED, SortedAxis
 from .banks import MANY_LANES, Bank, HeadMemory, Listed, ProductBank, Stream, spread_of
 from .trees import Tree
 
@@ -31,8 +32,8 @@ NARROW = FORMATS["float32"]
 """In which large banks may hold their values."""
 LARGEST_TAIL = 2.0**-10
 """More than this share of the mass is never dropped."""
-GUARD = 16
-"""Units of roundoff charged to each score and weight."""
+GUARD = 8
+"""Roundings charged to each term of a score and to its weight."""
 SURE = 0.03
 """Weights of a line that are off by less than this factor: what is dropped of the computed mass is then at most 1.1
 times what is dropped of the real one."""
@@ -78,7 +79,7 @@ def _product(tokens: HeadMemory, room: float, reach: Floats) -> ProductBank | No
         part = rest.mean(axis=tuple(m for m in range(len(sizes)) if m != k))
         rest = rest - part.reshape([size if m == k else 1 for m in range(len(sizes))])
         parts.append(part)
-    off = float(np.abs(rest).max()) + GUARD * UNIT * float(np.abs(grid).max())
+    off = float(np.abs(rest).max()) + sum_error(float(np.abs(grid).max()), GUARD)
     return _windowed(columns, parts, tokens.values, room, reach, off)
 
 
@@ -121,10 +122,10 @@ def _windowed(
 
 def _sums_error(terms: int, most: float) -> float:
     """Rounding of sums and products with values up to `most`, so many of them one after the other."""
-    return 1.1 * (terms + 8) * UNIT * most
+    return all_orders((terms + 8) * FORMATS["float64"].unit * most)
 
 
 def _score_doubt(offsets: Floats, steepest: Floats, reach: Floats) -> float:
     """How far the logarithm of a computed weight may be off, for slopes and queries up to `steepest` and `reach`."""
     size = float((steepest * reach).sum() + len(reach) * np.abs(offsets).max())
-    return GUARD * UNIT * (size + len(reach))
+    return sum_error(size + len(reach), GUARD)

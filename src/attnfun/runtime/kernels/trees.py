@@ -7,7 +7,7 @@ everywhere in the box,
 
 because the difference of scores is affine. A token with `M_j <= -log(N / tail)` leaves the list of the box and of all
 its parts. Every token leaves a path from the root at most once, so the dropped tokens weigh at most `tail` altogether.
-(Rounding: `(8 + r) u` of the sizes of all products is added to M.) Boxes are cut across the coordinate along which
+(What the sum is off as computed [T 9.10] is added to M.) Boxes are cut across the coordinate along which
 scores differ most.
 """
 
@@ -18,8 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ...arithmetic.directed import above
-from .axes import UNIT
+from ...arithmetic.directed import above, sum_error
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -115,5 +114,5 @@ def _in_play(slopes: Floats, offsets: Floats, tokens: Integers, low: Floats, hig
     best = int(np.argmax(a @ centre + b))
     apart = a - a[best]
     size = (np.abs(a) + np.abs(a[best])) @ (np.abs(centre) + half) + np.abs(b) + abs(b[best])
-    bound = apart @ centre + (b - b[best]) + np.abs(apart) @ half + (8 + len(low)) * UNIT * size
+    bound = apart @ centre + (b - b[best]) + np.abs(apart) @ half + sum_error(size, len(low) + 4)
     return tokens[bound > least]
