@@ -13,14 +13,15 @@ from .program import Floats, Program
 
 Flags = npt.NDArray[np.bool_]
 
-FIRST, MOST = 4096, 65536
-"""Boxes to begin with, and at most, where operations are not yet seen to be defined."""
-
 
 @dataclass(frozen=True)
 class CoverTuning:
     """How many boxes the domain of a formula is cut into."""
 
+    first: int = 4096
+    """Boxes to begin with. A round number."""
+    most: int = 65536
+    """Boxes at most, where operations are not yet seen to be defined. For time."""
     numbers: int = 2**22
     """Boxes times operations, at most: long formulas get fewer boxes. For time and memory."""
     finest: float = 2.0**-24
@@ -43,7 +44,9 @@ class OperationRanges:
         """Cut the domain evenly, then boxes where an operation is undefined or unbounded; None where one stays so."""
         low, high = low.reshape(1, -1), high.reshape(1, -1)
         extent = high - low
-        first, most_boxes = (min(count, max(1, TUNING.numbers // len(program.nodes))) for count in (FIRST, MOST))
+        first, most_boxes = (
+            min(count, max(1, TUNING.numbers // len(program.nodes))) for count in (TUNING.first, TUNING.most)
+        )
         while len(low) < first and 2 ** low.shape[1] <= first:
             low, high = _halved(low, high, extent)
         least, defined = np.full(len(program.nodes), np.inf), True

@@ -7,6 +7,7 @@ tokens, never a false certificate.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,20 @@ from .potentials import Density, Mesh
 
 Floats = npt.NDArray[np.float64]
 
-LOOKS = 4097
-"""Equidistant places at which a density is checked; the mesh gathers nodes at its peaks among them."""
-MOST_PEAKS = 32
 EXAMPLE = 'Write options={"density": "1/(0.01 + abs(x))"}, or {"density": {"x": ..., "y": ...}} for several axes.'
+
+
+@dataclass(frozen=True)
+class DensityTuning:
+    """How closely a declared density is looked at. A peak that is missed costs tokens, not truth."""
+
+    places: int = 4097
+    """Equidistant places at which a density is checked. A round number."""
+    peaks: int = 32
+    """Peaks among them at which the mesh gathers nodes, at most. For time."""
+
+
+TUNING = DensityTuning()
 
 
 def declared(density: Any, domain: Box) -> dict[int, Density]:
@@ -48,10 +59,10 @@ def declared(density: Any, domain: Box) -> dict[int, Density]:
 
 def mesh_of(density: Density, low: float, high: float) -> Mesh:
     """The mesh of a declared density on a part of its axis."""
-    places = np.linspace(low, high, LOOKS)
+    places = np.linspace(low, high, TUNING.places)
     dense = density(places)
     peaks = np.flatnonzero((dense[1:-1] > dense[:-2]) & (dense[1:-1] >= dense[2:])) + 1
-    highest = peaks[np.argsort(-dense[peaks], kind="stable")[:MOST_PEAKS]]
+    highest = peaks[np.argsort(-dense[peaks], kind="stable")[: TUNING.peaks]]
     return Mesh.of(density, low, high, places[highest])
 
 
@@ -73,7 +84,7 @@ def _read(one: Any, name: str, low: float, high: float) -> Density:
 
 
 def _checked(density: Density, name: str, low: float, high: float) -> Density:
-    places = np.linspace(low, high, LOOKS)
+    places = np.linspace(low, high, TUNING.places)
     dense = density(places)
     bad = ~(np.isfinite(dense) & (dense > 0))
     if bad.any():

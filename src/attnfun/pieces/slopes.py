@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, prod, sqrt
 
 import numpy as np
@@ -13,12 +14,25 @@ from ..targets import Target
 
 Floats = npt.NDArray[np.float64]
 
-SLOPE_SAMPLES, FEWEST, SLOPES = 2048, 32, 2**16
-"""Points at which slopes are taken, fewer where there are many variables; the slopes in all, about."""
 MOST_CELLS = 1e300
 """Cells along an axis that are counted."""
-ROWS = 4096
-"""Points evaluated at a time."""
+
+
+@dataclass(frozen=True)
+class SlopeTuning:
+    """How slopes are sampled. They are estimates, and what is made of them is proved or called an estimate."""
+
+    samples: int = 2048
+    """Points at which slopes are taken, at most. A round number."""
+    fewest: int = 32
+    """Points at least, where there are many variables. A round number."""
+    slopes: int = 2**16
+    """Slopes in all, about. For time."""
+    rows: int = 4096
+    """Points evaluated at a time. For memory."""
+
+
+TUNING = SlopeTuning()
 
 
 def paper_tokens(domain: Box, slope: float, eps: float) -> int:
@@ -37,13 +51,13 @@ def sampled_slopes(target: Target, at_corners: bool = True) -> Floats:
     """Difference quotients along each axis at random points and at the corners of the box, (S, D)."""
     domain, rng = target.domain, np.random.default_rng(0)
     low, high = domain.lo.ravel(), domain.hi.ravel()
-    count = min(SLOPE_SAMPLES, max(FEWEST, SLOPES // domain.size))
+    count = min(TUNING.samples, max(TUNING.fewest, TUNING.slopes // domain.size))
     rows = domain.sample(count, rng)  # (S, D)
     corners = rng.integers(0, 2, (min(2**domain.size, 64, count // 2), domain.size))
     if at_corners:
         rows[: len(corners)] = np.where(corners == 1, high, low)
     base = target.values(rows)  # (S, m)
-    slopes, together = np.empty_like(rows), max(1, ROWS // count)  # axes at a time
+    slopes, together = np.empty_like(rows), max(1, TUNING.rows // count)  # axes at a time
     for first in range(0, domain.size, together):
         axes = np.arange(first, min(first + together, domain.size))  # (A,)
         step = (high - low)[axes] * 2.0**-10
