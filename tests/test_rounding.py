@@ -205,6 +205,22 @@ def test_values_out_of_play_count_as_they_are_computed():
     assert (errors <= bound).all()
 
 
+@pytest.mark.parametrize("off", ["the leader", "the token behind"])
+def test_tokens_that_lead_in_the_reals_only(off):
+    """Of two scores 63 apart one is ±(2^14 + 63), which bfloat16 stores as ±2^14, and ∓2^14 added: both are 0."""
+    sign, row = (1.0, 0) if off == "the leader" else (-1.0, 1)
+    memory, key = np.zeros((2, 4)), np.zeros((4, 4))
+    memory[row, :3], memory[:, 3] = (sign * 2.0**14, sign * 63.0, -sign * 2.0**14), (1.0, -1.0)
+    key[0, 0] = key[1, 0] = key[2, 1] = 1.0
+    ones = np.array([[1.0, 1.0, 0.0, 0.0]])
+    head = Attention.of(
+        np.zeros((1, 1, 4)), key[None], np.eye(4, 1, -3)[None], np.ones((1, 1, 1)), memory, query_bias=ones
+    )
+    errors, bound = computed_and_bound(Network((head,), 1, "bfloat16"), np.linspace(-1, 1, 5))
+    assert errors.max() > 0.9
+    assert (errors <= bound).all()
+
+
 def test_numbers_flushed_to_zero_count_as_rounding_where_the_input_is_exact():
     """A processor that flushes tiny numbers reads 0 for 2^-130: that is an operation of the network."""
     import torch

@@ -235,9 +235,9 @@ def normalised_error(
 
 
 def computed_gap(gap: Floats, errors: Floats, keys: int, arithmetic: Format) -> Floats:
-    """How far a token is behind another in the exponents that are computed, where scores are `gap` apart or more.
+    """How far a token that leaves play is behind, as computed, where scores are `gap` apart or more [T 10.2].
 
-    `errors` bounds the sum of the errors of both scores. Each exponent is off by `u' t_j` and by ζ_j.
+    `errors` bounds the sum of the errors of both scores.
     """
     doubt = score_doubt(errors, 2 * errors, keys, arithmetic) + MARGIN * arithmetic.exp_error * keys
     return (1 - MARGIN * arithmetic.unit) * gap - doubt

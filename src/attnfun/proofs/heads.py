@@ -14,9 +14,9 @@ and an inherited tail τ, a fraction of at most Z + φZ, becomes `τ (1 + φ) + 
 `(1 - λ) y + λ v` with y the average over those in play, v between the least and the largest value, and `λ <= τ`. Lists
 shrink as boxes are cut, so the work per box is that of a few tokens, whatever N is.
 
-The same goes for the weights that the deployed network computes, with a tail of its own: with ζ from `rounding.py` for
-the dropped token and for the kept one, the exponent of token j is `-(1 - u') g_j + ζ_j + ζ` at most. So steep tokens,
-whose scores are far off and far behind, cost nothing where they do not matter. Their values as computed may lie far
+The same goes for the weights that the deployed network computes, with a tail of its own: a dropped token counts with
+what its score and that of the kept token are off, and no other score's error matters [T 10.2]. So steep tokens, whose
+scores are far off and far behind, cost nothing where they do not matter. Their values as computed may lie far
 beyond the real ones (sums that cancel): they count with the computed share of all tokens out of play.
 
 The distance of a value from the average y, which rounding is proportional to, is taken at one point of the box, not
