@@ -1,6 +1,8 @@
 """A long attack on certificates: random cases of the whole grammar, hostile points, real back ends, two readers.
 
     python tests/soak.py --certificates 5000 --points 10000000 --seed 0 --jobs 2
+    python tests/soak.py --seed 7 --output run.md    # a further run
+    python tests/soak.py --join run.md    # instead: adds its row, and what it counts, to the tables of soak.md
     python tests/soak.py --processors    # instead: compiles under all settings of OpenBLAS and NumPy (processors.py)
 
 Writes benchmarks/results/soak.md, and exits with 1 if a point beats a bound, if the judge disagrees with a
@@ -29,6 +31,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count as count_from
+from itertools import takewhile
 from math import inf, isinf
 from pathlib import Path
 from typing import Any
@@ -269,6 +272,45 @@ def report(totals: Totals, failures: list[str], run: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def joined(report: str, run: str) -> str:
+    """A report with the tables of a further run added to its own; text stays, and failures follow failures."""
+    (text, told), (other, more) = (each.partition("\nFailures:\n")[::2] for each in (report, run))
+    lines, known = text.rstrip().splitlines(), _tables(text)
+    for header, (title, rows) in _tables(other).items():
+        if header in known:
+            place, before = lines.index(header) + 2, known[header][1]
+            lines[place : place + len(before)] = _added(header, before, rows)
+        else:
+            lines += ["", title, "", header, "|---" * (header.count("|") - 1) + "|", *rows]
+    failures = [line for each in (told, more) for line in each.strip().splitlines() if line != "```"]
+    lines += ["", "Failures:", "", "```", *failures, "```"] if failures else []
+    return "\n".join(lines) + "\n"
+
+
+def _tables(text: str) -> dict[str, tuple[str, list[str]]]:
+    """The tables of a report by their header: the line above, and the rows."""
+    lines, found = text.splitlines(), dict[str, tuple[str, list[str]]]()
+    for k in (k for k, line in enumerate(lines) if line.startswith("|---")):
+        rows = list(takewhile(lambda line: line.startswith("|"), lines[k + 1 :]))
+        found[lines[k - 1]] = lines[k - 3], rows
+    return found
+
+
+def _added(header: str, rows: list[str], more: list[str]) -> list[str]:
+    """Rows of one table: runs follow each other, counts of one name add up, of two ratios the larger one stays."""
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in (*rows, *more)]
+    if header.startswith("| commit"):
+        if len({tuple(row[:2]) for row in cells}) < len(cells):
+            raise SystemExit(f"the report has this run already: {more[0]}")
+        return [*rows, *more]
+    found = dict[str, list[str]]()
+    for name, count, *ratio in cells:
+        before = found.get(name, ["0", "0"])
+        found[name] = [str(int(before[0]) + int(count)), *(max(before[1], each) for each in ratio)]
+    names = sorted(found, key=lambda name: -int(found[name][0])) if header.endswith("| cases |") else list(found)
+    return [f"| {' | '.join([name, *found[name]])} |" for name in (sorted(names) if "worst" in header else names)]
+
+
 def by_processor() -> int:
     """Compile under every setting that this processor has; tell which disagree with the first."""
     settings, wrong = [setting for setting in SETTINGS if not setting.lacking], 0
@@ -316,9 +358,13 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="only this one")
     parser.add_argument("--output", type=Path, default=RESULTS / "soak.md")
     parser.add_argument("--processors", action="store_true", help="compile under other instructions instead")
+    parser.add_argument("--join", type=Path, help="add this report of another run to the tables of --output")
     choice = parser.parse_args()
     if choice.processors:
         return by_processor()
+    if choice.join:
+        choice.output.write_text(joined(choice.output.read_text(), choice.join.read_text()))
+        return 0
     count = -(-choice.points // choice.certificates // POINTS_A_COUNT)
     if choice.case is not None:
         result = run(random_case(choice.seed, choice.case), count, choice.case)

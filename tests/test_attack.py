@@ -20,7 +20,7 @@ from attnfun.formula.functions import OPERATIONS
 from balls import BallNetwork, Formula, ball, exact, in_floats, precision
 from cases import CASES
 from grammar import SPECIAL, Case, Draw, operations, piecewise_case, random_case
-from soak import Journal, run, second_opinion
+from soak import Journal, Totals, joined, report, run, second_opinion
 
 LINE = {"x": (-1, 1)}
 
@@ -235,3 +235,21 @@ def test_a_long_attack_goes_on_where_its_journal_ends(tmp_path):
     assert Journal(path, what).failures == ["case 1: beaten"]
     with pytest.raises(SystemExit, match="another run"):
         Journal(path, what | {"commit": "abd"})
+
+
+def test_tables_of_two_long_attacks_are_joined():
+    """Counts add up, the larger ratio stays, and no run is counted twice."""
+    kinds = {"family": ["seam"], "construction": ["grid"], "dtype": ["float64"], "operation": ["sin"]}
+    texts = []
+    for seed, ratio in enumerate((0.25, 0.75)):
+        totals = Totals()
+        counts = kinds | {"status": ["proved"], "norm": ["sup" if seed else "L_1"], "judge": ["agrees"] * seed}
+        totals.add({"seconds": 60.0, "counts": counts, "points": 10, "ratio": ratio})
+        failures = [f"case {seed}: beaten"] * seed
+        texts.append(report(totals, failures, {"commit": "abc", "seed": seed}))
+    both = joined(*texts)
+    rows = ["| abc | 0 | 1 | 1 | 10 | 0 | 0 | 1 |", "| abc | 1 | 1 | 1 | 10 | 1 | 0 | 1 |", "| grid | 2 | 0.7500 |"]
+    rows += ["| sup | 1 | 0.7500 |", "| L_1 | 1 | 0.2500 |", "| `sin` | 2 |", "| proved | 2 |", "| agrees | 1 |"]
+    assert all(both.splitlines().count(row) == 1 for row in (*rows, "Failures:", "case 1: beaten"))
+    with pytest.raises(SystemExit, match="this run already"):
+        joined(both, texts[1])
