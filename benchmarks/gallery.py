@@ -1,11 +1,12 @@
-"""Hard functions at two tolerances, beside Chebyshev polynomials and rational functions; and sin(k x) as k grows.
+"""Hard functions at two tolerances beside Chebyshev polynomials and rational functions; what frequency and digits cost.
 
     python benchmarks/gallery.py                        # the functions of gallery.csv and those below
     python benchmarks/gallery.py --file functions.csv   # those of another file with the columns name, formula, domain
     python benchmarks/gallery.py --seconds 20           # seconds of computing for each row
     python benchmarks/gallery.py --only chirp --eps 1e-6   # some rows or tolerances, printed and not written
 
-Writes benchmarks/results/gallery.md. Tolerances are relative to the largest value. Times are seconds of this process.
+Writes benchmarks/results/gallery.md: also sin(k x) as k grows, a chirp as tolerances fall, and how fast banks of many
+tokens are evaluated. Tolerances are relative to the largest value. Times are seconds of this process.
 """
 
 from __future__ import annotations
@@ -25,12 +26,18 @@ from scipy.interpolate import AAA
 import attnfun as af
 from attnfun.resources.deadline import Deadline
 from attnfun.targets import as_target
+from kernel_banks import Contestant
+from kernel_banks import rates as queries_a_second
 
 RESULTS = Path(__file__).parent / "results"
 GALLERY = Path(__file__).parent / "gallery.csv"
 """Functions of Chebfun's galleries in one, two and three variables."""
 TOLERANCES = (1e-6, 1e-10)
 RATES, RATE_TOLERANCE = (10, 100, 1000, 10000), 1e-8
+CHIRP = "sin(x*exp(x))", {"x": (0.0, 5.0)}
+DIGITS = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12)
+BANKS, POINTS, DENSE, TURNS = (1_000, 10_000), 1_000_000, 1_000, 3
+"""Tokens of banks, points at which they are evaluated, points that dense attention is timed at, and times of each."""
 LONGEST, TERMS = 2**17, 150
 """Chebyshev coefficients and rational terms that are tried."""
 ROWS = (
@@ -112,6 +119,38 @@ def rates(seconds: float) -> Iterator[list[str]]:
         yield [str(rate), status, tokens, numbers, taken, str(length)]
 
 
+def digits(seconds: float) -> Iterator[list[str]]:
+    """The chirp at tolerances that fall by ten."""
+    for eps in DIGITS:
+        status, _, tokens, numbers, taken = measured(*CHIRP, eps, seconds)
+        yield [f"{eps:g}", status, tokens, numbers, taken, str(chebyshev_length(*CHIRP, eps))]
+
+
+def evaluations() -> Iterator[list[str]]:
+    """One head of so many tokens at a million points, beside the same head in PyTorch, one thread each."""
+    import torch
+
+    torch.set_num_threads(1)
+    points = np.random.default_rng(0).uniform(-1, 1, POINTS)
+    for tokens in BANKS:
+        options = {"tokens": tokens}
+        net = af.compile(
+            f"sin({0.6 * tokens:g}*x)", {"x": (-1, 1)}, construction="spectral", options=options, proof=False
+        )
+        module = net.to_torch()
+
+        def dense(part: np.ndarray, module: torch.nn.Module = module) -> torch.Tensor:
+            with torch.no_grad():
+                return module(torch.from_numpy(part[:, None]))
+
+        found = queries_a_second(
+            [Contestant("attnfun", net, POINTS), Contestant("PyTorch", dense, DENSE)], points, TURNS
+        )
+        ours, theirs = (POINTS / rate for rate in found)
+        apart = np.abs(dense(points[:DENSE]).numpy().ravel() - np.ravel(net(points[:DENSE]))).max()
+        yield [str(net.network.tokens), f"{ours:.2f}", f"{theirs:.1f}", f"{theirs / ours:.0f}", f"{apart:.1e}"]
+
+
 def proved_share(functions: list[tuple[str, str, str]], first: str) -> str:
     """How many rows of a table are proved at each tolerance, in words."""
     said = list[str]()
@@ -150,12 +189,18 @@ def main() -> None:
     if chosen.only or chosen.eps:
         return
     second = table(["k", "proved", "tokens", "numbers", "seconds", "Chebyshev"], rates(chosen.seconds))
+    third = table(["eps", "proved", "tokens", "numbers", "seconds", "Chebyshev"], digits(chosen.seconds))
+    fourth = table(["tokens", "seconds", "seconds, PyTorch", "ratio", "largest difference"], evaluations())
     described = "\n".join(f"- {name}: `{formula}`, {domain}" for name, formula, domain in functions)
     (RESULTS / "gallery.md").write_text(
         f"# Hard functions\n\nBy `python benchmarks/gallery.py`; at most {chosen.seconds:g} s of computing a row. "
         "*Chebyshev*: coefficients of a polynomial; *AAA*: support points of a rational function, where one is found. "
         f"Neither is proved. {proved_share(functions, first)}\n\n"
-        f"{first}\n\n{described}\n\n## sin(k x) at {RATE_TOLERANCE:g}\n\n{second}\n"
+        f"{first}\n\n{described}\n\n## sin(k x) at {RATE_TOLERANCE:g}\n\n{second}\n\n"
+        f"## Digits of `{CHIRP[0]}`, x=0:5\n\n{third}\n\n"
+        "## A million points\n\nOne head for sin(k x), and the same head as stock attention in PyTorch, where every "
+        f"point looks at every token: timed at {DENSE:,} points. Processor seconds for a million points, the best of "
+        f"{TURNS} turns.\n\n{fourth}\n"
     )
 
 
