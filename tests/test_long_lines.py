@@ -89,6 +89,17 @@ def test_a_chain_follows_a_chirp_between_its_samples(aim, dtype):
     assert np.array_equal(chain.links[0].values, chain.links[0].values.astype(dtype))
 
 
+def test_a_chain_reaches_what_float64_can_bear():
+    """The lattice is smooth enough for twelve digits: more tokens do not have to make up for it."""
+
+    def wave(x):
+        return np.sin(60 * x)[:, None]
+
+    chain = chained(wave, resolution(wave, -1.0, 1.0, 1e-12, MANY), 1e-12)
+    assert chain.error <= 1e-12
+    assert chain.links[-1].owned[1] < 500
+
+
 def test_heads_add_up_and_make_scores_smaller():
     pieces = resolution(chirp, 0.0, 5.0, 1e-6, MANY)
     one, several = (chained(chirp, pieces, 1e-6, dtype) for dtype in ("float64", "float32"))
