@@ -20,6 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..arithmetic.directed import lambert_up
 from ..errors import InputError
 from ..network import Affine, Attention, Network
 from ..network.network import rounded
@@ -63,7 +64,7 @@ class MaxAffineConstruction(Construction[Target, tuple[np.ndarray, float]]):
             )
             request = replace(request, aim=request.aim and SOFT * request.aim)
         heads, planes = fit.tables.shape[:2]
-        error = heads * average_gap(planes)
+        error = heads * lambert_up((planes - 1) / e)
         sharp = sharpness(error, request)
         figures = {"planes": float(heads * planes)}
         return Plan(heads * planes, fit.error + error / sharp, (fit.tables, sharp), figures=figures)
@@ -84,13 +85,6 @@ def requested_planes(request: PlanRequest) -> int | None:
     if requested is None and request.aim is None:
         raise InputError('without eps, a size must be given, as in options={"tokens": 100}')
     return None if requested is None else int(requested)
-
-
-def average_gap(count: int) -> float:
-    """W((N-1)/e): how far a softmax average of N numbers can stay below their maximum."""
-    from scipy.special import lambertw
-
-    return float(lambertw((count - 1) / e).real)
 
 
 def max_affine_network(tables: np.ndarray, sharp: float, tokens: tuple[int, int], dtype: str) -> Network:

@@ -29,7 +29,7 @@ from math import ceil, e, log, prod, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.directed import norm_up, sum_error
+from ..arithmetic.directed import lambert_up, norm_up, sum_error
 from ..domains.box import Box
 from ..resources.deadline import NEVER, Deadline
 from ..targets import Target
@@ -79,11 +79,11 @@ class Net:
 
     def beta(self, radius: float) -> float:
         """The sharpness at which the root of the mean square distance is at most STRETCH times `radius`."""
-        return max(2 * _lambert(self.size), 1.0) / ((STRETCH**2 - 1) * radius**2)
+        return max(2 * lambert_up((self.size - 1) / e), 1.0) / ((STRETCH**2 - 1) * radius**2)
 
     def error(self, slope: float, beta: float) -> float:
         """The bound above."""
-        return slope * (sqrt(self.radius**2 + 2 * _lambert(self.size) / beta) + self.drift)
+        return slope * (sqrt(self.radius**2 + 2 * lambert_up((self.size - 1) / e) / beta) + self.drift)
 
     def paper_error(self, slope: float, osc: float, beta: float) -> float:
         """[A]'s bound with the best ρ of a list; sources as they are."""
@@ -153,10 +153,3 @@ def _lattice(domain: Box, radius: float, deadline: Deadline) -> Net:
         sources[~inside] = known[KDTree(known).query(centres[~inside])[1]]
     drift = float(np.sqrt(((sources - centres) ** 2).sum(axis=1)).max())
     return Net(centres, sources, reach, drift, len(centres))
-
-
-def _lambert(count: int) -> float:
-    """W((N-1)/e)."""
-    from scipy.special import lambertw
-
-    return float(lambertw((count - 1) / e).real)

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from ...arithmetic.formats import held_in, round_to
 from ...network import Affine, Attention, Network, Softmax
 from ...network.layers import Layer, tokens_read
+from ...network.reference import softmax
 from . import prompts
 
 Array = npt.NDArray[Any]
@@ -178,8 +179,7 @@ def _(layer: Attention, X: Array, weights: dict[str, Any]) -> Array:
 
 @apply.register
 def _(layer: Softmax, X: Array, weights: dict[str, Any]) -> Array:
-    unnormalised = np.exp(X - X.max(axis=-1, keepdims=True))
-    return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
+    return softmax(X)
 
 
 def by_head(X: Array, weight: Array, bias: Array, entries: Entries | None = None) -> Array:

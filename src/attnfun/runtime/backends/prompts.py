@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from ...arithmetic.formats import held_in, round_to
 from ...network import Affine, Attention, Network, Softmax
+from ...network.reference import softmax
 
 Array = npt.NDArray[Any]
 
@@ -104,8 +105,7 @@ def _(layer: Attention, X: Array, weights: dict[str, Array]) -> Array:
 
 @apply.register
 def _(layer: Softmax, X: Array, weights: dict[str, Array]) -> Array:
-    unnormalised = np.exp(X - X.max(axis=-1, keepdims=True))
-    return unnormalised / unnormalised.sum(axis=-1, keepdims=True)
+    return softmax(X)
 
 
 def _project(X: Array, weight: Array, bias: Array) -> Array:
