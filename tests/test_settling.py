@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import attnfun as af
+from attnfun.domains import read_ranges
 from attnfun.judge.formula import values_at
 
 SETTLING = {
@@ -80,3 +81,18 @@ def test_a_bound_beyond_the_domain_needs_points_to_be_clipped():
     assert clipping.beyond() >= 1 - np.tanh(1)
     with pytest.raises(af.errors.InputError, match="numbers with low <= high"):
         clipping.beyond(float("nan"))
+
+
+def test_the_summary_says_where_there_is_a_bound_beyond_the_domain():
+    everywhere = af.compile("tanh(x)", {"x": (-inf, inf)}, 0.1)
+    assert everywhere.summary().beyond == f"error <= {everywhere.beyond():.6g} for every real x"
+    half = af.compile("1/(1 + x)", {"x": (0, inf)}, 0.1)
+    assert half.summary().beyond == f"error <= {half.beyond(0, inf):.6g} for x >= 0"
+    for target, outside in (("tanh(x)", "raise"), ("x", "clip")):
+        assert af.compile(target, {"x": (-1, 1)}, 0.1, outside=outside).summary().beyond is None
+
+
+def test_ends_in_words_may_be_infinite():
+    assert read_ranges("x=-inf:0, y=1:+inf") == {"x": (-inf, 0.0), "y": (1.0, inf)}
+    with pytest.raises(af.errors.InputError, match="Only a formula in one variable may have infinite ends"):
+        af.compile("x*y", read_ranges("x=0:inf y=0:1"), 0.1)

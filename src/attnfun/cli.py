@@ -24,7 +24,7 @@ from rich.progress import Progress
 import attnfun as af
 from attnfun.compiled import refuse_other_format
 from attnfun.constructions.planner import BUDGET
-from attnfun.domains.box import read_box
+from attnfun.domains.box import read_box, read_ranges
 from attnfun.errors import AttnfunError, require
 from attnfun.given import NetworkCertificate
 from attnfun.given.claim import is_claim, judge_saved
@@ -107,7 +107,7 @@ def compile_command(
     with notes.status(f"compiling {formula}") as status:
         net = af.compile(
             formula,
-            read_box(" ".join(domain)),
+            read_ranges(" ".join(domain)),
             eps,
             norm=_number(norm),
             relative=relative,

@@ -92,6 +92,8 @@ class Summary:
     bound: float
     status: str
     largest_error_found: float
+    beyond: str | None
+    """What is proved beyond the domain, where points outside it are clipped to it."""
     a_priori_bound: float | None
     """The theorem's bound, with exact weights in exact arithmetic; None where it has an estimate only."""
     a_priori_estimate: float | None
@@ -296,6 +298,23 @@ class Compiled(Algebra, Calculus):
             )
         return math.nextafter(self.certificate.bound + distance_beyond(target, low, high), math.inf)
 
+    def _beyond(self) -> str | None:
+        """The largest part of the line on which there is a bound beyond the domain, in words."""
+        if self.outside != "clip" or self.domain.size != 1:
+            return None
+        low, high = (float(end.item()) for end in (self.domain.lo, self.domain.hi))
+        parts = {
+            "for every real x": (-math.inf, math.inf),
+            f"for x >= {low:g}": (low, math.inf),
+            f"for x <= {high:g}": (-math.inf, high),
+        }
+        try:
+            bounds = {words: self.beyond(*ends) for words, ends in parts.items()}
+        except InputError:
+            return None
+        known = [f"error <= {bound:.6g} {words}" for words, bound in bounds.items() if bound < math.inf]
+        return known[0] if known else None
+
     def summary(self) -> Summary:
         """What was built, how large it is, and what is known about its error."""
         logit, value = largest_numbers(self.network, self.domain)
@@ -315,6 +334,7 @@ class Compiled(Algebra, Calculus):
             bound=self.certificate.bound,
             status=self.certificate.status.value,
             largest_error_found=self.certificate.found,
+            beyond=self._beyond(),
             a_priori_bound=self.a_priori if self.a_priori_proved else None,
             a_priori_estimate=None if self.a_priori_proved else self.a_priori,
             paper_bound=self.paper_bound,

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import InputError
-from .box import Box, as_box, read_box
+from .box import Box, as_box, read_box, read_ranges
 from .interiors import Interiors
 from .points import Points
 from .regions import Region
 from .two_inputs import TwoInputs
 
-__all__ = ["Box", "Interiors", "Points", "Region", "TwoInputs", "as_box", "read_box", "restore_domain"]
+__all__ = ["Box", "Interiors", "Points", "Region", "TwoInputs", "as_box", "read_box", "read_ranges", "restore_domain"]
 
 
 def restore_domain(data: dict[str, Any]) -> Box:

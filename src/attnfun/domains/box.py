@@ -66,7 +66,8 @@ class Box:
                 raise InputError(
                     f"each interval of a domain must have finite ends with lo < hi, but {axis} does not",
                     got=f"({digits(float(low[index]))}, {digits(float(high[index]))})",
-                    remedy="Swap the ends, or widen an empty interval.",
+                    remedy="Swap the ends, or widen an empty interval. "
+                    "Only a formula in one variable may have infinite ends.",
                 )
             if not NARROWEST <= float(high[index]) - float(low[index]) <= WIDEST:
                 raise InputError(
@@ -283,6 +284,15 @@ def read_box(text: str) -> Box:
     >>> read_box("x=-1:1 y=0:2*pi")
     Box(x=-1:1, y=0:6.28319)
     """
+    return as_box(read_ranges(text))
+
+
+def read_ranges(text: str) -> dict[str, tuple[float, float]]:
+    """The names and ends of a domain in words; an end may be `inf` or `-inf`, which no box has.
+
+    >>> read_ranges("x=-inf:2*pi")
+    {'x': (-inf, 6.283185307179586)}
+    """
     ranges: dict[str, tuple[float, float]] = {}
     for part in text.replace(",", " ").split():
         name, equals, ends = part.partition("=")
@@ -299,10 +309,10 @@ def read_box(text: str) -> Box:
                 got=repr(text),
                 remedy="Remove one.",
             )
-        ranges[name] = _end("lower", name, low), _end("upper", name, high)
+        ranges[name] = _word("lower", name, low), _word("upper", name, high)
     if not ranges:
         raise InputError("a domain must name a variable and its range", got=repr(text), remedy="Write x=-1:1.")
-    return as_box(ranges)
+    return ranges
 
 
 def as_end(value: object) -> float:
@@ -324,6 +334,15 @@ def as_end(value: object) -> float:
     if not math.isfinite(end):
         raise InputError("an end of a domain must be a finite number", got=f"{value!r}, which is {end}")
     return end
+
+
+def _word(which: str, name: str, word: str) -> float:
+    """An end of a range in words, which may be infinite."""
+    return INFINITE[word] if word in INFINITE else _end(which, name, word)
+
+
+INFINITE = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf}
+"""Ends that a range in words may have, and that are no numbers of formulas."""
 
 
 def _end(which: str, name: str, value: object) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 from ..arguments import one_of, real_number
 from ..arithmetic.formats import DTYPES
 from ..constructions import REGISTRY
-from ..domains.box import read_box
+from ..domains.box import read_ranges
 from ..errors import InputError, shown
 from .worker import Limits, Worker
 
@@ -80,7 +80,7 @@ def check(limits: Limits, formula: object, domain: object) -> None:
             )
         if not "".join(text.split()).isprintable():
             raise InputError(f"in the lab a {name} has printable letters only", got=ascii(text))
-    variables = read_box(str(domain)).size
+    variables = len(read_ranges(str(domain)))
     if variables > limits.variables:
         raise InputError(
             f"in the lab a domain has at most {limits.variables} variables",

@@ -11,7 +11,7 @@ import numpy as np
 
 import attnfun as af
 
-from ..domains.box import read_box
+from ..domains.box import read_box, read_ranges
 from ..errors import InputError
 from ..look.plots.style import BOUND, ERROR, NETWORK, QUERY, TARGET
 from ..look.report.code import python_code
@@ -28,7 +28,7 @@ TEMPERATURES = np.geomspace(0.1, 10.0, 21)
 def compiled(folder: str, formula: str, domain: str, eps: float, budget: int, **keywords: Any) -> dict[str, Any]:
     """Compile, and write network, pictures, report and program into the folder."""
     place, file = Path(folder), Path(folder) / "network.safetensors"
-    net = af.compile(formula, read_box(domain), eps, budget=budget, **keywords)
+    net = af.compile(formula, read_ranges(domain), eps, budget=budget, **keywords)
     net.save(file)
     net.report(place / "report.html")
     net.plot(place / "picture.png")
