@@ -86,10 +86,10 @@ def compile_command(
     norm: Annotated[str, typer.Option(help="inf for the largest error, or the p of L_p.")] = "inf",
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-O", help="Of the construction, as tokens=500 or density=1/(0.1+abs(x)) (repeat)."),
+        typer.Option("--option", "-O", help="An option of the construction, as tokens=500 (repeat)."),
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="A folder for the state of an interrupted proof; run again to go on.")
+        Path | None, typer.Option(help="A folder for the state of an interrupted proof; the same command continues.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Where to write a picture (png, pdf, svg).")] = None,
     as_json: AsJson = False,
@@ -246,7 +246,7 @@ def certify_command(
         list[str] | None,
         typer.Option(help="A condition on outputs instead, as y0=-1:1 or y0>y1+0.1 (repeat)."),
     ] = None,
-    eps: Annotated[float | None, typer.Option(help="The error that must be shown not to be exceeded.")] = None,
+    eps: Annotated[float | None, typer.Option(help="The error to prove; exit status 3 if that fails.")] = None,
     dtype: DtypeOption = None,
     time_limit: TimeOption = TIME_LIMIT,
     output: ClaimOption = None,
@@ -269,7 +269,7 @@ def compare_command(
     first: NetworkArgument,
     second: NetworkArgument,
     domain: DomainOption,
-    eps: Annotated[float | None, typer.Option(help="The difference that must be shown not to be exceeded.")] = None,
+    eps: Annotated[float | None, typer.Option(help="The difference to prove; exit status 3 if that fails.")] = None,
     dtype: DtypeOption = None,
     time_limit: TimeOption = TIME_LIMIT,
     output: ClaimOption = None,
@@ -316,7 +316,7 @@ def plot(
     panel: Annotated[
         list[str] | None,
         typer.Option(
-            help="target, values, error, cells, weights, tokens, circuit or layers (repeat); those that suit."
+            help="target, values, error, cells, weights, tokens, circuit or layers (repeat); default: those that suit."
         ),
     ] = None,
     component: Annotated[int, typer.Option(help="Which output of a vector or sequence, from 0.")] = 0,
@@ -330,7 +330,7 @@ def plot(
 
 
 Component = Annotated[int | None, typer.Option(help="Which output of a vector or sequence, from 0.")]
-Tolerance = Annotated[float, typer.Option(help="How wide the enclosure may be, relative to the values.")]
+Tolerance = Annotated[float, typer.Option(help="The width at which work stops, relative to the values.")]
 Seconds = Annotated[float, typer.Option("--time-limit", help="Seconds allowed.")]
 
 
@@ -419,16 +419,18 @@ def reproduce(
 @app.command()
 def zoo(
     words: Annotated[list[str], typer.Argument(metavar="DIR | score DIR CLAIMS", help="Write a folder, or score.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Only the small models: seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only the four small models, in seconds.")] = False,
     model: Annotated[list[str] | None, typer.Option(help="A model by name (repeat); all if none.")] = None,
     disguise: Annotated[
         str, typer.Option(help="split, scale, permute, rotate, noise, separated by commas; or none.")
     ] = "split,scale,permute,rotate",
     seed: Annotated[int, typer.Option(min=0, help="Seed of disguises and points.")] = 0,
-    check: Annotated[bool, typer.Option("--check", help="Check the sums of a folder instead of writing one.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare a folder with its manifest instead of writing one.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write models with a known mechanism and the truth about them, check such a folder, or score claims about it."""
+    """Write models with a known mechanism and the answers about them, check such a folder, or score claims."""
     from attnfun.zoo import catalogue, folder, scoring
 
     if words[0] == "score" and len(words) == 3:
