@@ -7,12 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 import attnfun as af
-from attnfun.network import Affine, Network
+from attnfun.network import Affine, Attention, Network
 from attnfun.proofs.executions import executions
 from attnfun.proofs.rules import Checker
 from attnfun.runtime.backends.numpy import run
+from attnfun.runtime.backends.torch import to_torch
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(6, 1)).round(3)
@@ -148,6 +150,22 @@ def test_numbers_that_may_overflow_are_refused():
     rows = net.domain.starts()[0].reshape(network.shape_in)
     with pytest.raises(af.errors.ProofFailed, match="executions of a network"):
         executions(replace(network, layers=layers), rows)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_formats_that_round_what_is_stored_are_refused(dtype):
+    """The average of 1 and the next number is not stored, and no sum of two terms is off by so much."""
+    step = 2.0**-7 if dtype == "bfloat16" else 2.0**-10
+    head = Attention.of(
+        np.zeros((1, 1, 1)), np.zeros((1, 1, 1)), np.ones((1, 1, 1)), np.ones((1, 1, 1)), np.array([[1.0], [1 + step]])
+    )
+    network, row = Network((head,), 1, dtype), np.ones((1, 1))
+    module = to_torch(network, (1,), ())
+    with torch.no_grad():
+        found = module(torch.tensor(row, dtype=getattr(torch, dtype))).double().item()
+    assert abs(found - (1 + step / 2)) == step / 2
+    with pytest.raises(af.errors.ProofFailed, match=f"store numbers as they add them; got {dtype}.*float32"):
+        executions(network, row)
 
 
 def test_files_hold_the_claim(tmp_path):

@@ -62,6 +62,12 @@ class Executions:
 def executions(network: Network, rows: Floats, deadline: Deadline = NEVER) -> Executions:
     """All executions on rows (n, d), which must be numbers of the format; ProofFailed where they cannot be followed."""
     state, format_ = Executions(rows, np.zeros((*rows.shape, 0))), FORMATS[network.dtype]
+    if format_.store:
+        raise ProofFailed(
+            "executions of a network can be followed where kernels store numbers as they add them",
+            got=network.dtype,
+            remedy="Take float64 or float32.",
+        )
     for number, layer in enumerate(network.layers, start=1):
         deadline.check("following the network")
         match layer:
