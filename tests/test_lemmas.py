@@ -102,8 +102,7 @@ def an_exponent_rounded_up() -> Pair:
 
 def a_rough_average() -> Pair:
     """Equal scores, values 1 and -1, exponentials off in opposite directions."""
-    theta = rounding.average_doubt(0.0, 1, 2, 2, SINGLE)
-    return float(np.tanh(SINGLE.exp_error)), float(np.expm1(2 * theta))
+    return float(np.tanh(SINGLE.exp_error)), float(rounding.average_error(0.0, 1, 2, 2, SINGLE))
 
 
 def a_rough_softmax() -> Pair:
@@ -247,7 +246,7 @@ MISTAKES = {
         instead("sums_in_play", lambda lemma, tokens, *rest: lemma(np.minimum(tokens, 1), *rest)),
     ),
     "sums over the others [T 10.2]": (tokens_that_are_lost, nothing("sums_elsewhere")),
-    "weights and sums [T 10.2]": (a_rough_average, nothing("average_doubt")),
+    "weights and sums [T 10.2]": (a_rough_average, nothing("average_error")),
     "weights of a framework [T 12.6]": (a_rough_softmax, nothing("softmax_error")),
     "normalisation [T 12.6]": (a_mean_that_is_rounded, nothing("normalised_error")),
     "gaps as computed [T 10.2]": (two_scores_that_come_closer, instead("computed_gap", lambda lemma, gap, *_: gap)),

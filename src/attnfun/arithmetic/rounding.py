@@ -189,8 +189,8 @@ def weight_doubt(errors: Floats, largest: Floats, behind: Floats, keys: int, ari
     return score_doubt(errors, largest, keys, arithmetic) + MARGIN * arithmetic.unit * behind
 
 
-def average_doubt(scores: Floats | float, terms: int, tokens: int, keys: int, arithmetic: Format) -> Floats:
-    """How far weights and sums of an average of so many tokens are off, relatively, in its logarithm [T 10.2].
+def average_error(scores: Floats | float, terms: int, tokens: int, keys: int, arithmetic: Format) -> Floats:
+    """What an average of so many tokens is off by its weights and sums, relative to that of the values' sizes [T 10.2].
 
     Each score is a sum of so many products, whose sizes add up to at most `scores`; all `keys` but these tokens have
     no weight.
@@ -199,7 +199,7 @@ def average_doubt(scores: Floats | float, terms: int, tokens: int, keys: int, ar
     nothing = np.zeros(scores.shape)
     errors = score_error(terms * scores, scores, scores, nothing, nothing, SCALINGS, arithmetic)
     weights = weight_doubt(errors, errors, 2 * scores, keys, arithmetic)
-    return weights + sums_in_play(np.array(tokens), 1.0, keys, arithmetic)
+    return np.expm1(2 * weights) + sums_in_play(np.array(tokens), np.exp(2 * weights), keys, arithmetic)
 
 
 def softmax_error(behind: Floats, weight: Floats, arithmetic: Format) -> Floats:

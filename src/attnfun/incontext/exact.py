@@ -13,7 +13,7 @@ is the inverse: step(W_t) is taken with the V that the network holds, step(w_t) 
 product of quantities that err themselves by |A| E_B + E_A (|B| + E_B) more. Then
 
     z = X w          E_z: read-out, and the error of centring
-    d = ψ(z)         E_d = ψ'max E_z + 2θ A(z): θ bounds the relative error of weights and sums, A is ψ with |values|
+    d = ψ(z)         E_d = ψ'max E_z + θ A(z): θ is the error of an average relative to |values|, A is ψ with those
     g, q             E_r: read-out, and means of |x| E_d
     w - V r          ‖V E_r‖ + read-out + rounding.
 
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..arithmetic.rounding import all_orders, average_doubt
+from ..arithmetic.rounding import all_orders, average_error
 from ..constructions.sharpness import RECTIFIER
 from ..network import Attention, Network
 from ..runtime.backends import prompts
@@ -188,20 +188,20 @@ def gradient(some: Examples, bank: LossBank, W: Array, k: int) -> tuple[Array, A
     Ez += some.over_rows.noise(REACH, data=True) * size.sum()  # rows of other outputs
     Y = some.Y
     inputs = z - Y if bank.residual else z
-    theta = doubt(some, bank, inputs)  # (n,)
+    theta = bank_error(some, bank, inputs)  # (n,)
     lipschitz = bank.curvature * np.sqrt(np.square(Ez).sum(axis=1))  # (n,)
-    Ed = lipschitz + (2 * theta * bank.sizes(inputs)[:, k]).astype(np.float64)
+    Ed = lipschitz + (theta * bank.sizes(inputs)[:, k]).astype(np.float64)
     error = bank(inputs)[:, k] - (0.0 if bank.residual else Y[:, k])
     return some.mean(error[:, None], Ed[:, None])
 
 
-def doubt(some: Examples, bank: LossBank, points: Array) -> Floats:
+def bank_error(some: Examples, bank: LossBank, points: Array) -> Floats:
     """θ of a bank at points (.., k), (..)."""
     lead = 0.0 if bank.odd else precision_of(some.dtype).lead
     scores = np.abs(points) @ np.abs(bank.slopes).T + np.abs(bank.offsets) + 4 * lead  # (.., T)
     tokens, largest = len(bank.slopes), scores.max(axis=-1).astype(np.float64)
     keys = tokens + len(some.prompt.rows)
-    return average_doubt(largest, points.shape[-1] + OTHERS, tokens, keys, precision_of(some.dtype).format)
+    return average_error(largest, points.shape[-1] + OTHERS, tokens, keys, precision_of(some.dtype).format)
 
 
 def curvature(some: Examples, bank: LossBank, W: Array) -> Array:
@@ -256,7 +256,7 @@ class Descent:
         q, Eq = product(some.over_state, *some.penalty(), w, 2.0)
         s = rates * (g + q)
         odds = np.abs(np.log(LARGEST / rates - 1))
-        relative = 2 * average_doubt(odds, 1, keys, keys, some.over_rows.precision.format)  # (p, 1)
+        relative = average_error(odds, 1, keys, keys, some.over_rows.precision.format)  # (p, 1)
         Es = rates * (Eg + Eq) * (1 + relative) + relative * np.abs(s)
         new = w - s
         size = (1 + 2 * beta) * (np.abs(w) + np.abs(s) + Es) + beta * np.abs(last)
@@ -273,7 +273,7 @@ class Descent:
         """ψ at the examples, (n, m), and a bound on the error of the network's, for values z that err by Ez.
 
         |computed - ψ(z)| ≤ |computed - bank(z')| + |bank(z') - ψ(z')| + |ψ(z') - ψ(z)|, z' as held. The first is at
-        most 2θ A(z'), A the bank with the absolute values of its tokens' values, and weights change by no more than a
+        most θ A(z'), A the bank with the absolute values of its tokens' values, and weights change by no more than a
         factor e^(2 |slope| |z' - z|), so A(z') is at most that times A(z).
         """
         some, loss, u = self.examples, self.loss, self.examples.over_rows.precision.unit
@@ -289,7 +289,7 @@ class Descent:
             points = np.stack(inputs, axis=-1)  # (n, m, k)
             steepest = np.abs(bank.slopes).max(axis=0).sum()
             size = bank.sizes(points)[..., 0] * np.exp(2 * steepest * (Ez + Ey))
-            Ed = Ed + (np.expm1(2 * doubt(some, bank, points)) * size).astype(np.float64)
+            Ed = Ed + (bank_error(some, bank, points) * size).astype(np.float64)
         outside = (np.abs(z) + Ez > loss.reach) | (Y + loss.shift < loss.labels[0]) | (Y + loss.shift > loss.labels[1])
         return d, np.where(outside, inf, Ed.astype(np.float64))
 

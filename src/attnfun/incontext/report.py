@@ -4,9 +4,9 @@ The exact algorithm is that of `least_squares.py` in extended precision: G and b
 and w. Norms are Frobenius norms; Δ denotes the error of what the network holds, in a row or in its mirror image.
 
 **Bound.** A product Σ_k A_jk B_k by the read-out errs, entry by entry, by at most `ε (|A||B|)_jk + ρ Σ_k |B_k|`
-(`Errors`): ε is the truncation, and ρ the rounding of all heads in any order of summation, for weights and sums that
-err by at most θ, relatively [T 10.2]. Then, with R = I - P, ‖R‖ ≤ 1 as an operator, and e the error of the product
-just made,
+(`Errors`): ε is the truncation, and ρ the rounding of all heads in any order of summation, for averages that err by
+at most θ, relative to the sizes of what is averaged [T 10.2]. Then, with R = I - P, ‖R‖ ≤ 1 as an operator, and e the
+error of the product just made,
 
     centre   |Δx| ≤ (n + 8) u max|x|
     gather   ‖ΔG‖ ≤ e + ‖ 2 |Δx| mean|x| + |Δx|² ‖,  Δb alike;      ΔP = ΔG/c,  ΔV = u ‖V‖
@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..arithmetic.directed import rounded_up
-from ..arithmetic.rounding import all_orders, average_doubt
+from ..arithmetic.rounding import all_orders, average_error
 from ..look.plots import plot_convergence
 from ..network import Attention, Network
 from ..runtime.backends import prompts
@@ -109,8 +109,8 @@ class Errors:
         precision = self.precision
         reach, heads = precision.data_reach if data else precision.reach, precision.heads
         farthest = heads * reach
-        theta = float(average_doubt(farthest, self.width, self.keys, self.keys, precision.format))
-        one = all_orders(2 * theta + 2 * (8 + 2 * heads) * precision.unit) * exp(2 * farthest)
+        theta = float(average_error(farthest, self.width, self.keys, self.keys, precision.format))
+        one = all_orders(theta + 2 * (8 + 2 * heads) * precision.unit) * exp(2 * farthest)
         return one * largest / reach * sum(abs(float(a)) / h for h, a in enumerate(richardson(heads), 1))
 
 
