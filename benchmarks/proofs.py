@@ -30,6 +30,7 @@ from attnfun.arithmetic.formats import DTYPES
 from attnfun.errors import AttnfunError
 from attnfun.judge import Limits
 from attnfun.proofs import Proof, certify
+from attnfun.proofs.certify import Effort
 from attnfun.proofs.proof import LEAF, Growing
 from attnfun.proofs.provers import PROVERS, Prover
 from attnfun.proofs.provers import boxes as searching
@@ -44,8 +45,8 @@ Floats = npt.NDArray[np.float64]
 issuing = sys.modules["attnfun.proofs.certify"]
 """The module: the package has a function of that name."""
 RESULTS = Path(__file__).parent / "results" / "proofs.md"
-COMPILING, LONGEST = 10.0, 20.0
-"""Seconds of computing to compile a case by one construction, and for the judge."""
+COMPILING, LONGEST = 3.0, 5.0
+"""Seconds of computing to compile a case by one construction; for its proof again, and for the judge."""
 LEVELS = 20
 """Cuts above each leaf of the large proof: 2^20 leaves."""
 
@@ -84,7 +85,8 @@ class Cases:
             self.verdicts[dtype]["was not asked"] += 1
             return
         goal = certificate.bound - certificate.allowance
-        proving, _ = timed(lambda: certify(certificate.claim, goal, norm=certificate.norm))
+        effort = Effort(Deadline.after(LONGEST, time.process_time))  # what time ended may be hard to reach again
+        proving, _ = timed(lambda: certify(certificate.claim, goal, norm=certificate.norm, effort=effort))
         with patch.object(searching, "search", self._counted), patch.object(issuing, "PROVERS", self._provers):
             checking, again = timed(certificate.recheck)
         if again.bound != certificate.bound:
@@ -115,7 +117,8 @@ class Cases:
         """The section."""
         words = (
             f"In all {self.totals[0]:.0f} s of proving, {self.totals[1]:.1f} s of checking and {self.totals[2]:.0f} s "
-            f"of judging where there is a verdict; the judge has {LONGEST:g} s a row, a construction {COMPILING:g} s. "
+            f"of judging where there is a verdict; prover and judge have {LONGEST:g} s a row each, a construction "
+            f"{COMPILING:g} s. "
             f"Searches made while checking: {self.searches['made']}. The judge, by number format: "
         )
         counts = {name: ", ".join(f"{word} {n}" for word, n in each.items()) for name, each in self.verdicts.items()}
