@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,24 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as processes
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge, RidgeClassifier, SGDRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    PolynomialFeatures,
+    QuantileTransformer,
+    StandardScaler,
+)
 from sklearn.svm import SVC, SVR, NuSVR, OneClassSVM
+from sklearn.tree import DecisionTreeRegressor
 from torch import nn
 
 import attnfun as af
 from attnfun.arithmetic import Interval
 from attnfun.domains.box import as_box
-from attnfun.errors import InputError
+from attnfun.errors import FileFormatError, InputError
 from attnfun.targets.readers import read_graph, read_network
 from attnfun.targets.readers.graph import Builder
 
@@ -245,9 +253,9 @@ def test_kernel_expansions_are_compiled(model):
 
 
 def test_what_cannot_be_read_of_kernel_expansions_is_named():
-    with pytest.raises(InputError, match=r"one of .*RBF.*Matern"):
+    with pytest.raises(InputError, match=r"the kernel Matern.*These can: .*RBF"):
         target_of(GaussianProcessRegressor(processes.Matern()).set_params(optimizer=None).fit(X[:5], WAVE[:5]))
-    with pytest.raises(InputError, match=r"laplacian.*'cosine'"):
+    with pytest.raises(InputError, match=r"'cosine'.*These can: laplacian"):
         target_of(KernelRidge().set_params(kernel="cosine").fit(X, WAVE))
     with pytest.raises(InputError, match='decision_function_shape="ovo"'):
         target_of(SVC().fit(X, CLASSES))
@@ -347,6 +355,36 @@ def test_names_of_operations_are_those_that_users_know():
     with pytest.raises(InputError, match="lstm") as refused:
         read_graph(nn.Sequential(nn.Linear(3, 4), nn.LSTM(4, 2)), as_box([(-1.0, 1.0)] * 3))
     assert "__" not in str(refused.value)
+    assert str(refused.value).index("lstm") < str(refused.value).index("relu")  # what is wrong stands before the list
+
+
+def test_names_of_estimators_are_those_that_users_know():
+    rows, y = np.random.default_rng(0).uniform(-1, 1, (30, 3)), np.arange(30.0)
+    with pytest.raises(InputError, match=r"got DecisionTreeRegressor. These can: .*MLPRegressor") as refused:
+        read_graph(DecisionTreeRegressor().fit(rows, y), as_box([(-1.0, 1.0)] * 3))
+    assert not {"Base", "Mixin", "Scaler"} & set(re.findall("Base|Mixin|Scaler", str(refused.value)))
+    with pytest.raises(InputError, match=r"FunctionTransformer of sin. These can: FunctionTransformer without"):
+        read_graph(make_pipeline(FunctionTransformer(np.sin), Ridge()).fit(rows, y), as_box([(-1.0, 1.0)] * 3))
+    read_values(SGDRegressor(random_state=0).fit(rows, y), 3, rows)
+
+
+def test_onnx_files_need_no_shape_of_the_output(tmp_path):
+    onnx = pytest.importorskip("onnx")
+
+    def written(rows: int) -> Path:
+        """One linear map of three inputs, with so many rows of weights."""
+        node = onnx.helper.make_node("MatMul", ["x", "w"], ["y"])
+        ends = [onnx.helper.make_tensor_value_info(*port) for port in (("x", 1, ["B", 3]), ("y", 1, None))]
+        weights = [onnx.numpy_helper.from_array(np.ones((rows, 2), np.float32), "w")]
+        graph = onnx.helper.make_graph([node], "made", ends[:1], ends[1:], weights)
+        onnx.save(onnx.helper.make_model(graph), tmp_path / "f.onnx")
+        return tmp_path / "f.onnx"
+
+    reading = read_graph(written(3), as_box([(-1.0, 1.0)] * 3))
+    assert reading is not None
+    assert (reading.graph.values(np.eye(3)) == 1.0).all()
+    with pytest.raises(FileFormatError, match=r"MatMul.*Incompatible dimensions"):
+        read_graph(written(4), as_box([(-1.0, 1.0)] * 3))
 
 
 ONNX_NODES = {

@@ -106,7 +106,7 @@ def test_onnx_files(tmp_path):
         net = af.compile(target, BOX, 1e-6)
         assert np.abs(net(X) - (np.maximum(X @ W + b, 0) @ V.T + c)).max() <= net.certificate.bound <= 1e-6
     strange = onnx_file(tmp_path / "g.onnx", [helper.make_node("Floor", ["x"], ["y"], name="down")], {})
-    with pytest.raises(af.errors.InputError, match=r"Sigmoid.*Floor \(down\)"):
+    with pytest.raises(af.errors.InputError, match=r"Floor \(down\).*Sigmoid"):
         af.compile(strange, BOX, 1e-3)
     (tmp_path / "h.onnx").write_bytes(b"no model")
     with pytest.raises(af.errors.FileFormatError, match="valid ONNX"):

@@ -46,9 +46,14 @@ def read_onnx(path: Path, domain: Box) -> Reading:
         raise FileFormatError("the ONNX file must exist", got=str(path))
     try:
         model = onnx.load(str(path))
+        if not all(entry.type.tensor_type.HasField("shape") for entry in model.graph.output):
+            model = onnx.shape_inference.infer_shapes(
+                model, strict_mode=True
+            )  # run times do not need the shape of an output
         onnx.checker.check_model(model)
     except Exception as reason:
-        raise FileFormatError(f"{path} must be a valid ONNX file", got=str(reason).splitlines()[0]) from None
+        why = str(reason).splitlines()[0].rstrip(".")
+        raise FileFormatError(f"{path} must be a valid ONNX file", got=why) from None
     constants = {tensor.name: _number(numpy_helper.to_array(tensor)) for tensor in model.graph.initializer}
     inputs = [entry for entry in model.graph.input if entry.name not in constants]
     if len(inputs) != 1 or len(model.graph.output) != 1:

@@ -68,7 +68,7 @@ def _apply(table: dict[str, Callable[[Writer, Value, Any], Value]], step: Any, w
                     remedy=f"Give a domain= of {counted(features, 'variable')}.",
                 )
             return table[name](write, value, step)
-    raise unsupported(type(step).__name__, [*TRANSFORMERS, *ESTIMATORS])
+    raise unsupported(type(step).__name__, [each for name in table for each in FAMILIES.get(name, (name,))])
 
 
 def _activation(final: Any) -> str:
@@ -213,7 +213,8 @@ def _union(write: Writer, value: Value, step: Any) -> Value:
 
 def _function_transformer(write: Writer, value: Value, step: Any) -> Value:
     if step.func is not None:
-        raise unsupported(f"FunctionTransformer of {getattr(step.func, '__name__', 'a function')}", [*TRANSFORMERS])
+        function = getattr(step.func, "__name__", "a function")
+        raise unsupported(f"FunctionTransformer of {function}", ["FunctionTransformer without a function"])
     return value
 
 
@@ -258,9 +259,17 @@ ESTIMATORS: dict[str, Callable[[Writer, Value, Any], Value]] = {
     "LinearClassifierMixin": _linear,
     "LinearModel": _linear,
     "LinearSVR": _linear,
+    "SGDRegressor": _linear,
     "KernelRidge": kernel_ridge,
     "BaseLibSVM": support_vectors,
     "GaussianProcessRegressor": gaussian_process,
     "TransformedTargetRegressor": _transformed_target,
 }
 """Last steps, by their classes."""
+FAMILIES = {
+    "BaseMultilayerPerceptron": ("MLPRegressor", "MLPClassifier"),
+    "LinearClassifierMixin": ("RidgeClassifier", "SGDClassifier", "LinearSVC"),
+    "LinearModel": ("LinearRegression", "Ridge", "Lasso", "ElasticNet", "BayesianRidge"),
+    "BaseLibSVM": ("SVR", "NuSVR", "SVC", "NuSVC"),
+}
+"""Estimators that users know, of the classes that they were made from."""

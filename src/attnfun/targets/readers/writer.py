@@ -52,7 +52,11 @@ class Reading:
 def unsupported(what: str, known: Sequence[str]) -> InputError:
     """An operation that cannot be read, with those that can, by the names that users know."""
     names = sorted(name for name in known if not name.startswith("_"))
-    return InputError(f"every operation of a network must be one of {', '.join(names)}", got=on_one_line(what))
+    return InputError(
+        "every operation of a network must be one that can be read",
+        got=on_one_line(what),
+        remedy=f"These can: {', '.join(names)}.",
+    )
 
 
 def are_powers_of_two(numbers: Floats) -> bool:
