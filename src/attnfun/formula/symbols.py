@@ -235,10 +235,10 @@ def branching(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-class Symbol:
-    """A number, or a truth value, not known yet."""
+class Symbol(np.lib.mixins.NDArrayOperatorsMixin):
+    """A number, or a truth value, not known yet. Operators are NumPy's ufuncs."""
 
-    __hash__ = object.__hash__
+    __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __init__(self, tape: Tape, number: int) -> None:
         self.tape, self.number = tape, number
@@ -258,68 +258,6 @@ class Symbol:
         if name in KINDS or name in MEANINGS:  # what NumPy calls for symbols in plain arrays
             return lambda: by_name(name, self)
         raise AttributeError(name)
-
-    def __add__(self, other: Any) -> Any:
-        return np.add(self, other)  # type: ignore[call-overload]
-
-    def __radd__(self, other: Any) -> Any:
-        return np.add(other, self)  # type: ignore[call-overload]
-
-    def __sub__(self, other: Any) -> Any:
-        return np.subtract(self, other)  # type: ignore[call-overload]
-
-    def __rsub__(self, other: Any) -> Any:
-        return np.subtract(other, self)  # type: ignore[call-overload]
-
-    def __mul__(self, other: Any) -> Any:
-        return np.multiply(self, other)  # type: ignore[call-overload]
-
-    def __rmul__(self, other: Any) -> Any:
-        return np.multiply(other, self)  # type: ignore[call-overload]
-
-    def __truediv__(self, other: Any) -> Any:
-        return np.divide(self, other)  # type: ignore[call-overload]
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return np.divide(other, self)  # type: ignore[call-overload]
-
-    def __pow__(self, other: Any) -> Any:
-        return np.power(self, other)  # type: ignore[call-overload]
-
-    def __rpow__(self, other: Any) -> Any:
-        return np.power(other, self)  # type: ignore[call-overload]
-
-    def __neg__(self) -> Any:
-        return np.negative(self)  # type: ignore[call-overload]
-
-    def __pos__(self) -> Symbol:
-        return self
-
-    def __abs__(self) -> Any:
-        return np.abs(self)  # type: ignore[call-overload]
-
-    def __lt__(self, other: Any) -> Any:
-        return np.less(self, other)  # type: ignore[call-overload]
-
-    def __le__(self, other: Any) -> Any:
-        return np.less_equal(self, other)  # type: ignore[call-overload]
-
-    def __gt__(self, other: Any) -> Any:
-        return np.greater(self, other)  # type: ignore[call-overload]
-
-    def __ge__(self, other: Any) -> Any:
-        return np.greater_equal(self, other)  # type: ignore[call-overload]
-
-    def __and__(self, other: Any) -> Any:
-        return np.logical_and(self, other)  # type: ignore[call-overload]
-
-    def __or__(self, other: Any) -> Any:
-        return np.logical_or(self, other)  # type: ignore[call-overload]
-
-    def __invert__(self) -> Any:
-        return np.logical_not(self)  # type: ignore[call-overload]
-
-    __rand__, __ror__ = __and__, __or__
 
     def __eq__(self, other: object) -> Any:
         raise refusal("==", "compare with < or >")
@@ -617,7 +555,7 @@ def by_ufunc(ufunc: np.ufunc, method: str, inputs: Sequence[Any], kwargs: dict[s
         result = by_ufunc(ufunc, "__call__", (first.reshape(*first.shape, *[1] * second.ndim), second), {})
     else:
         raise refusal(f"np.{name}.{method}")
-    if out is None:
+    if out is None or isinstance(out[0], Symbol):  # `x += y` gives x another value, not another symbol
         return result
     if not isinstance(out[0], SymbolArray):
         raise refusal("writing symbols into an array of numbers", "use np.stack to put results together")
