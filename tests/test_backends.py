@@ -342,3 +342,11 @@ def test_missing_frameworks_are_named_with_the_remedy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     said = done.stdout.splitlines()
     assert [f"pip install 'attnfun[{extra}]'" in line for extra, line in zip(calls, said, strict=True)] == [True] * 5
+
+
+def test_no_export_is_written_under_the_name_of_another_format(compiled, tmp_path):
+    net = compiled(CASES[1])
+    for write in (net.to_onnx, net.report, lambda path: net.export(path, "onnx")):
+        with pytest.raises(af.errors.InputError, match=r"must end in \.(onnx|html); got .*f\.pt"):
+            write(tmp_path / "f.pt")
+    assert not list(tmp_path.iterdir())

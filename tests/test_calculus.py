@@ -513,7 +513,8 @@ def test_questions_that_make_no_sense():
     assert 1.0 in two.max(output=1).target
     for refused, match in (
         (lambda: two.roots(output=0), "one variable"),
-        (lambda: two.diff(), "must be named"),
+        (lambda: two.diff(), r'must be named.*Write diff\("x"\)'),
+        (lambda: af.compile("Q*K", {"Q": (0, 1), "K": (0, 1)}, 0.5).diff(), r'Write diff\("Q"\)'),
         (lambda: two.diff("z"), "must be one of"),
         (lambda: two.antiderivative(), "one variable"),
         (lambda: two.integrate(output=0, tolerance=0), "tolerance"),
@@ -529,6 +530,21 @@ def test_an_integral_in_l_p():
     assert 0.0 in found.target
     assert abs(made(np.linspace(-1, 1, 2001)).mean()) * 2 in Enclosure(0, found.network.hi, Status.PROVED)
     assert found.network.hi >= 0.9 * made.certificate.bound * sqrt(2)
+
+
+@pytest.mark.parametrize(
+    ("text", "true"),
+    [("1/sqrt(x)", 2.0), ("-log(x)", 1.0), ("1/sqrt(abs(x - 0.3))", 2 * sqrt(0.3) + 2 * sqrt(0.7))],
+)
+def test_integrals_of_unbounded_targets_are_finite(text, true):
+    made = af.compile(text, {"x": (0, 1)}, 0.5, norm=1)
+    found = made.integrate()
+    assert true in found.target
+    assert found.target.radius < 1e-6
+    assert found.target.status is Status.PROVED
+    assert found.network.radius <= made.certificate.bound + 1e-6
+    with pytest.raises(af.errors.InputError, match="is the formula bounded"):
+        made.antiderivative()
 
 
 def test_enclosures_show_only_digits_that_are_known():

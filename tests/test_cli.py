@@ -56,6 +56,7 @@ def test_eval_from_arguments_csv_and_standard_input(saved, tmp_path):
     table = tmp_path / "points.csv"
     table.write_text("y,extra,x\n0.2,9,0.1\n-0.25,9,-0.5\n")
     assert attnfun("eval", saved, "--csv", str(table)).stdout.split() == by_arguments
+    assert "Write --csv" in " ".join(attnfun("eval", saved, str(table)).stderr.split())
     assert json.loads(attnfun("eval", saved, "0.1,0.2", "--json").stdout) == [float(by_arguments[0])]
     assert attnfun("eval", saved, "0.1,5", "--outside", "clip").returncode == 0
 
@@ -94,6 +95,8 @@ def test_a_plot_is_written(tmp_path):
         (["info", "missing.safetensors"], 2, "must exist"),
         (["compile", "sin(x)", "--eps", "0.1"], 2, "--domain"),
         (["nonsense"], 2, "nonsense"),
+        (["compile", "x", "-d", "x=0:1", "--eps", "0.1", "--budget", "-4"], 2, "--budget must be"),
+        (["compile", "x", "-d", "x=0:1", "--eps", "0.1", "--memory-limit", "10"], 3, "got --memory-limit 10"),
         (["compile", "sin(x)", "-d", "x=0:1"], 2, "must say how many"),
         (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1", "-O", "tokens"], 2, "Write tokens=500"),
         (["compile", "sin(x)", "-d", "x=0:1", "--eps", "1", "--norm", "two"], 2, "norm must be"),

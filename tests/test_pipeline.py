@@ -49,7 +49,7 @@ LINE = {"x": (-1, 1)}
         ({"eps": 0.1, "proof": "no"}, "proof must be True or False; got 'no'"),
         ({"eps": 0.1, "dtype": np.longdouble}, "dtype must be one of"),
         ({"eps": 0.1, "dtype": ["float32"]}, "dtype must be one of"),
-        ({"eps": 0.1, "budget": 1.5}, "budget, in tokens, must be a whole number >= 1; got 1.5"),
+        ({"eps": 0.1, "budget": 1.5}, "budget must be a whole number >= 1; got 1.5"),
         ({"eps": 0.1, "budget": True}, "budget"),
         ({"eps": 0.1, "time_limit": "5"}, "time_limit must be a number of seconds > 0; got '5'"),
         ({"eps": 0.1, "time_limit": math.nan}, "time_limit"),

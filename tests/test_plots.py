@@ -246,6 +246,23 @@ def test_errors_that_span_decades_are_drawn_logarithmically():
     assert isinstance(peak.plot(panels=["error"]).axes[0].images[0].norm, LogNorm)
 
 
+@pytest.mark.parametrize(
+    ("text", "ranges"), [("log(x)", {"x": (0, 1)}), ("1/sqrt(x**2+y**2)", {"x": (-1, 1), "y": (-1, 1)})]
+)
+def test_poles_leave_room_for_the_other_values(text, ranges, tmp_path):
+    net = af.compile(text, ranges, norm=1, construction="grid", options={"tokens": 64}, proof=False)
+    window = look(net)
+    plane = window.slice(tuple(range(len(ranges))), 161)
+    assert window.has_poles
+    assert np.isnan(plane.target).sum() == 1
+    low, high = window.ends(plane.network, plane.target)
+    shares = (plane.target - low) / (high - low)
+    assert ((shares > 0) & (shares < 1)).mean() > 0.95
+    assert np.nanstd(np.clip(shares, 0, 1)) > 0.05
+    net.plot(tmp_path / "f.png")
+    net.report(tmp_path / "f.html")
+
+
 def test_sections_are_taken_where_the_function_varies_and_say_where_they_are():
     net = af.compile("x*y*z", dict.fromkeys("xyz", (-1, 1)), 0.05)
     centre, chosen = look(net, at=[0, 0, 0]), look(net)

@@ -443,6 +443,9 @@ def test_a_specimen_prints_on_one_line_and_takes_lists(circuit):
 def test_an_output_is_found_by_its_formula(circuit):
     model = circuit
     assert model.truth.program.find("exp(-x**2)*y+max(x, y)").name == "output"
+    assert model.truth.program.find("max(x,y)").name == "max(x, y)"
+    with pytest.raises(af.errors.InputError, match="block must be a whole number from 0 to 4; got 40"):
+        model.words(40, 0)
     with pytest.raises(af.errors.InputError, match="Did you mean 'output'"):
         model.truth.program.find("ouput")
 
@@ -469,5 +472,5 @@ def test_masks_are_of_the_size_of_scores_and_points_of_the_shape_of_the_model():
     points = model.sample(64, np.random.default_rng(0))
     assert np.abs(model.run(points) - net(points)).max() < 1e-12
     assert len(repr(model.residual)) < 200
-    with pytest.raises(af.errors.InputError, match=r"points must have the shape \('B', 2\); got"):
+    with pytest.raises(af.errors.InputError, match=r"points must have the shape \(B, 2\); got"):
         model.run([[0.1]])

@@ -556,6 +556,8 @@ def _read_points(net: af.types.Compiled, points: list[str] | None, table: Path |
         except OSError as reason:
             raise af.errors.InputError(f"{table} must be readable", got=str(reason)) from None
     else:
+        for name in [point for point in points or () if point.endswith(".csv")]:
+            raise af.errors.InputError("points must be numbers", got=name, remedy=f"Write --csv {name} for a table.")
         lines = points if points else [line for line in sys.stdin if line.strip()]
     rows = [_read_point(line, len(axes)) for line in lines]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(axes))

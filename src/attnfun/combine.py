@@ -258,7 +258,12 @@ def _axis(domain: Box, variable: str | None) -> int:
     """Which coordinate a name stands for."""
     names = ", ".join(domain.shown_axes)
     if variable is None:
-        _require(domain.size == 1, f"the variable must be named, one of {names}", got="none", remedy='Write diff("x").')
+        _require(
+            domain.size == 1,
+            f"the variable must be named, one of {names}",
+            got="none",
+            remedy=f'Write diff("{domain.axes[0]}").',
+        )
         return 0
     known = isinstance(variable, str) and variable in domain.axes
     _require(known, f"the variable must be one of {names}", got=shown(variable))

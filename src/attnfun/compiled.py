@@ -387,7 +387,7 @@ class Compiled(Algebra, Calculus):
         names = tuple(self.domain.inputs) if isinstance(self.domain, TwoInputs) and self.network.keyed else ("points",)
         points, values, *second = self._shapes
         model = to_onnx(self.network, points, values, known, attention, *second, names=names)
-        storage.write_whole(path, model.SerializeToString())
+        storage.write_as(".onnx", path, model.SerializeToString())
 
     def export(self, path: str | os.PathLike[str], to: str) -> list[Path]:
         """Write the network for a framework; the files written run without attnfun.

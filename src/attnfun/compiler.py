@@ -273,7 +273,7 @@ class Request:
             "norm": _norm(self.norm),
             "relative": flag("relative", self.relative),
             "dtype": dtype_name(self.dtype),
-            "budget": whole_number("budget, in tokens,", self.budget, 1),
+            "budget": whole_number("budget", self.budget, 1),
             "proof": flag("proof", self.proof),
             "outside": one_of("outside", self.outside, OUTSIDE),
             "seed": whole_number("seed", self.seed, 0),

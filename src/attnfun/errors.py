@@ -106,7 +106,8 @@ class AttnfunError(Exception):
     def __init__(self, constraint: str, *, got: object = None, remedy: str = "") -> None:
         self.constraint, self.got, self.remedy = constraint, got, remedy
         sentence = constraint if got is None else f"{constraint}; got {without_addresses(str(got))}"
-        super().__init__(f"{sentence}. {remedy}".rstrip())
+        end = "" if sentence.endswith(".") else "."  # what was got may be a sentence itself
+        super().__init__(f"{sentence}{end} {remedy}".rstrip())
 
 
 class InputError(AttnfunError, ValueError):

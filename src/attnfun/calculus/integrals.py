@@ -1,7 +1,8 @@
 """Enclosures of integrals over the domain [T 13.2].
 
 The domain is cut into boxes; on each the integral of the Taylor model, and the volume times the range, hold the
-integral of the target, and the boxes that are known least are cut further. What the network's integral differs by is at
+integral of the target; where the target is not bounded, the mean of its absolute value [T 3.7] bounds it. The boxes
+that are known least are cut further. What the network's integral differs by is at
 most the bound of the certificate times the volume; in L_p, times `volume^(1 - 1/p)`.
 """
 
@@ -13,7 +14,7 @@ from math import inf, isinf
 import numpy as np
 
 from ..arithmetic import Interval, join
-from ..arithmetic.directed import above, below, rounded_up
+from ..arithmetic.directed import above, below, rounded_up, times_up
 from ..resources.deadline import Deadline
 from ..targets import Status
 from .answers import Enclosure, Integral
@@ -32,7 +33,7 @@ class IntegralTuning:
     """Boxes into which a domain is cut, at most. For memory."""
     rounds: int = 200
     """Rounds of cutting, at most. A round number."""
-    patience: int = 8
+    patience: int = 16
     """Rounds of cutting that must halve the width of the enclosure. By trial."""
 
 
@@ -43,7 +44,8 @@ def integral(subject: Subject, tolerance: float, deadline: Deadline) -> Integral
     """The integral over the domain; its enclosure is about as wide as `tolerance` says, relative to that of |f|."""
     if not subject.target.enclosable:
         return estimated_integral(subject)
-    value, defined = enclosed_integral(subject.function, tolerance, deadline)
+    value, seen = enclosed_integral(subject.function, tolerance, deadline)
+    defined = seen or subject.certificate.proved  # in L_p almost everywhere, which is enough
     target = Enclosure(float(value.lo), float(value.hi), subject.target_status(defined))
     off = _distance(subject)
     low, high = below(value.lo - off), above(value.hi + off)
@@ -99,4 +101,11 @@ def _on_boxes(function: Function, boxes: Interval) -> tuple[Interval, Flags]:
     if models is not None:
         series = models.integral()
         crude = Interval(np.maximum(crude.lo, series.lo), np.minimum(crude.hi, series.hi))
-    return Interval(crude.lo, crude.hi), np.broadcast_to(natural.defined, natural.shape)
+    low, high, defined = crude.lo.copy(), crude.hi.copy(), np.broadcast_to(natural.defined, natural.shape).copy()
+    poles = np.flatnonzero(~np.isfinite(low) | ~np.isfinite(high))
+    means = function.target.p_means(boxes[poles], 1.0) if len(poles) else None
+    if means is not None:
+        most = times_up(means[0], volume.hi[poles])
+        low[poles], high[poles] = np.fmax(low[poles], -most), np.fmin(high[poles], most)
+        defined[poles] |= means[1]
+    return Interval(low, high), defined

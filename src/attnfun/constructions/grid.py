@@ -45,7 +45,7 @@ from ..arguments import one_of, real_number
 from ..arithmetic import Interval
 from ..domains import Points, Region
 from ..domains.box import Box, Floats
-from ..errors import InputError
+from ..errors import InputError, counted
 from ..network import Network
 from ..pieces import Grid
 from ..pieces.graded import TUNING as GRADING
@@ -209,7 +209,7 @@ def _cells(target: Target, request: PlanRequest) -> tuple[str, ...]:
         raise InputError(
             "graded cells need an L_p norm, norm=p, and a formula or a traced function on a box in at most "
             f"{GRADING.axes} variables",
-            got=f"{domain.size} variables, norm={request.norm:g}",
+            got=f"{counted(domain.size, 'variable')}, norm={request.norm:g}",
             remedy='Leave options={"cells": ...} out.',
         )
     return (str(given),)

@@ -28,7 +28,7 @@ from ..constructions.two_layer import MOST_UNITS
 from ..domains.box import Box, as_box
 from ..errors import InputError, ProofFailed, SoundnessError, TimeLimitReached, ToleranceNotMet, counted
 from ..network import Affine, Network
-from ..network.storage import write_whole
+from ..network.storage import write_as
 from ..pieces.ridges import Rectifiers, fitted
 from ..proofs.claim import EDGE_ASSUMPTION
 from ..proofs.overflow import refuse_overflow
@@ -114,7 +114,7 @@ class RectifierNetwork(Family):
         """Write an ONNX model, "points" (batch, ...) to "values" (batch, ...), with the certificate in its metadata."""
         known = {"function": self.name, "certificate": json.dumps(self.certificate.as_dict())}
         model = perceptron.to_onnx(self._weights, self.domain.shape, self.output_shape, self.dtype, known)
-        write_whole(path, model.SerializeToString())
+        write_as(".onnx", path, model.SerializeToString())
 
     @property
     def _weights(self) -> tuple[Floats, Floats, Floats, Floats]:

@@ -117,7 +117,7 @@ class Partition(PowerDiagram):
         return plot_partition(self, path)
 
     def __repr__(self) -> str:
-        return f"Partition({len(self)} cells of {self.domain!r})"
+        return f"Partition({counted(len(self), 'cell')} of {self.domain!r})"
 
 
 def partition(

@@ -88,7 +88,7 @@ class Learner(BaseEstimator):
         from ..runtime.backends.onnx_prompts import to_onnx
 
         model = to_onnx(self.network(), {"attnfun": __version__, "learner": repr(self)})
-        storage.write_whole(path, model.SerializeToString())
+        storage.write_as(".onnx", path, model.SerializeToString())
 
     def _sizes(self, n_features: int | None, n_outputs: int | None) -> tuple[int, int]:
         """Numbers of features and outputs, those of the examples if not given."""

@@ -53,6 +53,20 @@ def write(path: str | os.PathLike[str], tensors: Tensors, description: dict[str,
     write_whole(path, data)
 
 
+ENDINGS = frozenset(
+    (".onnx", ".safetensors", ".py", ".pt", ".pth", ".png", ".pdf", ".svg", ".html", ".json", ".csv", ".npz", ".pkl")
+)
+"""Of names of files, each of which says a format."""
+
+
+def write_as(ending: str, path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file in one step; its name may have this ending, or none, but not that of another format."""
+    given = refuse_place(path)
+    if given.suffix.lower() in ENDINGS - {ending}:
+        raise InputError(f"the name of this file must end in {ending}", got=str(given))
+    write_whole(given, data)
+
+
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file in one step: it appears complete or not at all. Devices and pipes are written to, never replaced."""
     destination = refuse_place(path)

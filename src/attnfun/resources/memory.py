@@ -48,7 +48,7 @@ class Memory:
         if not self.holds(numbers):
             raise ToleranceNotMet(
                 f"{what} must fit into the memory limit",
-                got=f"about {NUMBER * numbers:.3g} bytes for memory_limit={self.limit:.3g}",
+                got=f"memory_limit={self.limit:.3g}, for about {NUMBER * numbers:.3g} bytes",
                 remedy=f"{remedy} Or raise memory_limit=.",
             )
 

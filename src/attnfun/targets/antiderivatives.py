@@ -21,7 +21,7 @@ import numpy as np
 from ..arithmetic import Interval, Jet
 from ..arithmetic.models import TaylorModels
 from ..errors import InputError
-from .base import Floats, Status, Target, refuse_nonfinite
+from .base import Floats, Status, Target, describe, refuse_nonfinite
 from .expression import Expression
 
 
@@ -79,6 +79,12 @@ class Antiderivative(Target):
         found = self._at(rows[:, 0])
         known = np.isfinite(found.lo) & np.isfinite(found.hi)
         return refuse_nonfinite(self, rows, np.where(known, found.mid, np.nan)[:, None])
+
+    def explain(self, box: Interval) -> str:
+        """That the integral is not known, which is so where the formula is not bounded."""
+        return (
+            f"the integral of {self.formula.text!r} up to {describe(box, self.domain)} is not: is the formula bounded?"
+        )
 
     def enclose(self, boxes: Interval) -> Interval:
         """From the value at the middle and the range of f: `F(x) = F(m) + ∫_m^x f`, (B, 1) -> (B, 1)."""

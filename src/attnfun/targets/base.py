@@ -118,6 +118,10 @@ class Target(ABC):
     def values(self, rows: Floats) -> Floats:
         """Finite values at rows inside the domain: (B, D) -> (B, m)."""
 
+    def values_or_nan(self, rows: Floats) -> Floats:
+        """Values at rows, for pictures: NaN where a target that need not be bounded has none, (B, D) -> (B, m)."""
+        return self.values(rows)
+
     def largest_value(self, seed: int) -> float:
         """The largest absolute value found at random points."""
         return float(np.abs(self.values(self.domain.sample(SAMPLE, np.random.default_rng(seed)))).max())

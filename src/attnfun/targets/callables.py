@@ -40,6 +40,8 @@ Function = Callable[[Any], Any]
 Indices = npt.NDArray[np.intp]
 
 _PROBES = 3
+LETTERS = ("()", "(n)", "(n,d)")
+"""Signatures of a point with so many axes."""
 VALUE_ERROR = 1e-12
 """The fraction of the largest value up to which values may be rounded."""
 
@@ -112,6 +114,13 @@ class PythonFunction:
                 self.function = whole
                 raise reason from reason.__cause__
 
+    @property
+    def _wrapped(self) -> str:
+        """How a function of one point, or of one number for each variable, is wrapped."""
+        if isinstance(self.function, ByName) or self.domain.size == 1:
+            return "np.vectorize(f)."
+        return f'np.vectorize(f, signature="{LETTERS[len(self.domain.shape)]}->()") for a function of one point.'
+
     def _call(self, rows: Floats) -> Floats:
         points = self.domain.unflatten(rows).copy()
         shape = points.shape  # the function may change its copy in every way
@@ -123,7 +132,7 @@ class PythonFunction:
             raise InputError(
                 f"{self.name} must accept an array of points of shape {shape}",
                 got=f"{type(reason).__name__}: {reason}",
-                remedy="Write it with NumPy operations over leading axes, or wrap it with np.vectorize.",
+                remedy="Write it with NumPy operations over leading axes, or wrap it: " + self._wrapped,
             ) from reason
         if result.shape[:1] != (len(rows),) or result.dtype.kind not in "fiub":
             raise InputError(

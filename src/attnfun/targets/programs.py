@@ -25,6 +25,12 @@ class OfProgram(Target):
         """Its operations in interval arithmetic."""
         return self.program.enclose(boxes, in_force())
 
+    def values_or_nan(self, rows: Floats) -> Floats:
+        """Its operations in float64, NaN at poles."""
+        with np.errstate(all="ignore"):
+            values = self.program.values(rows, in_force())
+        return np.where(np.isfinite(values), values, np.nan)
+
     def p_means(self, boxes: Interval, p: float) -> tuple[Floats, npt.NDArray[np.bool_]]:
         """By powers of its factors [T 3.7]."""
         return p_means(self.program, self.hull, boxes, p)

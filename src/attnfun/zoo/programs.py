@@ -65,12 +65,13 @@ class RegisterProgram(ABC):
         """All registers at points (B, D), (B,) each; those that are set, and all that follows from them, as set."""
 
     def find(self, name: str) -> Register:
-        """A register by its name, an output also by its formula."""
+        """A register by its name, with or without spaces, an output also by its formula."""
         for register in self.registers:
             if register.name == name:
                 return register
         for register in self.registers:
-            if register.kind == "output" and register.part and _letters(register.part) == _letters(name):
+            formula = register.part if register.kind == "output" and register.part else register.name
+            if _letters(formula) == _letters(name):
                 return register
         known = ", ".join(repr(register.name) for register in self.registers)
         near = did_you_mean(name, [register.name for register in self.registers])

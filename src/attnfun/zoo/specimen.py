@@ -13,8 +13,9 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
+from ..arguments import whole_number
 from ..compiled import Compiled
-from ..errors import InputError, shown
+from ..errors import InputError, counted, shown
 from ..proofs.sizes import largest_numbers
 from ..runtime.backends.lens import beyond, residual_of
 from ..runtime.backends.residual import Edit, Residual
@@ -52,10 +53,11 @@ class Specimen:
     disguises: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        blocks, heads = len(self.residual.blocks), self.residual.blocks[0].heads if self.residual.blocks else 0
+        blocks = counted(len(self.residual.blocks), "block")
+        heads = counted(self.residual.blocks[0].heads if self.residual.blocks else 0, "head")
         hidden = f", disguised by {', '.join(self.disguises)}" if self.disguises else ""
         return (
-            f"Specimen({self.name!r}: {self.title}, {blocks} blocks of {heads} heads, width {self.residual.width}, "
+            f"Specimen({self.name!r}: {self.title}, {blocks} of {heads}, width {self.residual.width}, "
             f"{len(self.truth.registers)} registers, error <= {self.bound:.3g} {self.status}{hidden})"
         )
 
@@ -68,7 +70,8 @@ class Specimen:
         """Points (B, D), or (B, *point shape), as the sequences that go in, (B, n, d)."""
         found = self.truth.rows(rows)
         if found.shape[1] != prod(self.point_shape):
-            raise InputError(f"points must have the shape {('B', *self.point_shape)}", got=np.shape(rows))
+            sizes = ", ".join(map(str, self.point_shape))
+            raise InputError(f"points must have the shape (B, {sizes})", got=f"shape {np.shape(rows)}")
         return found.reshape(-1, *self.residual.shape_in)
 
     def streams(self, rows: npt.ArrayLike) -> list[Floats]:
@@ -99,6 +102,9 @@ class Specimen:
 
     def words(self, block: int, head: int) -> str:
         """What a head does."""
+        blocks = self.residual.heads
+        block = whole_number("block", block, 0, len(blocks) - 1)
+        head = whole_number("head", head, 0, len(blocks[block]) - 1)
         by_name = {register.name: register for register in self.truth.registers}
         made, role = self.truth.computes(block, head), self.residual.heads[block][head]
         if not made:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...errors import counted
 from ..views import Window, aspect, cells, heads, leading_axes, peaks, weights
+from .function import MAP
 from .partition import walls
 from .style import AMOUNTS, GREY, QUERY, VALUES, bar, few_ticks, tiles
 
@@ -29,7 +30,11 @@ def draw_cells(axes: Axes, window: Window) -> None:
         return
     corners = found.partition.corners
     live = [cell for cell, around in enumerate(corners) if len(around) > 2]
-    tiles(axes, [corners[cell] for cell in live], found.values[live], VALUES)
+    limits = {}
+    if window.has_poles:  # the colours of the panels beside this one
+        plane = window.slice((0, 1), MAP)
+        limits = dict(zip(("vmin", "vmax"), window.ends(plane.network, plane.target), strict=True))
+    tiles(axes, [corners[cell] for cell in live], found.values[live], VALUES, **limits)
     _frame(axes, window, f"{len(live)} cells, coloured by value")
 
 

@@ -36,7 +36,7 @@ def draw_target(axes: Axes, window: Window) -> None:
     if plane.target is None or len(plane.axes) != 2:
         draw_values(axes, window)
         return
-    _draw_map(axes, window, plane.target, VALUES, _common_range(plane))
+    _draw_map(axes, window, plane.target, VALUES, window.ends(plane.network, plane.target))
     entitled(axes, f"target{_name(window)}")
 
 
@@ -47,7 +47,8 @@ def draw_values(axes: Axes, window: Window) -> None:
         _draw_cloud(axes, window, window.values(cloud)[0], VALUES)
         _draw_truth_of_cloud(axes, window)
     elif window.domain.size == 2:
-        _draw_map(axes, window, shown(window)[0].network, VALUES, _common_range(shown(window)[0]))
+        plane = shown(window)[0]
+        _draw_map(axes, window, plane.network, VALUES, window.ends(plane.network, plane.target))
     else:
         _draw_lines(axes, window)
     _draw_data(axes, window)
@@ -113,12 +114,6 @@ def _error_title(window: Window) -> str:
     return f"|error|, {size}" if window.domain.size == 2 else "error"
 
 
-def _common_range(plane: Slice) -> tuple[float, float]:
-    """Values of network and target have one scale."""
-    both = np.concatenate([plane.network, plane.network if plane.target is None else plane.target])
-    return float(np.nanmin(both)), float(np.nanmax(both))
-
-
 def _name(window: Window) -> str:
     """Which output, if there are several."""
     shape = window.net.output_shape
@@ -143,6 +138,8 @@ def _draw_lines(axes: Axes, window: Window) -> None:
             axes.plot(_over(window, line), line.target, color=TARGET, linewidth=width, alpha=0.45, label=label)
     for line, colour in zip(drawn, (NETWORK,) if alone else VARIABLES, strict=False):
         axes.plot(_over(window, line), line.network, color=colour, label="network" if alone else line.names[0])
+    if window.has_poles:
+        axes.set_ylim(*window.ends(*(line.network for line in drawn), *(line.target for line in drawn)))
     _label(axes, window)
 
 

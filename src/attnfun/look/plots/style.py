@@ -131,11 +131,14 @@ def tiles(axes: Axes, polygons: Sequence[Any], numbers: Any, colours: str, **lim
 
 
 def bar(axes: Axes, image: Any) -> None:
-    """A colour bar beside the panel, as tall as what is drawn."""
+    """A colour bar beside the panel, as tall as what is drawn; pointed where numbers are beyond its end."""
     from matplotlib.colors import LogNorm
 
-    drawn = axes.figure.colorbar(image, cax=axes.inset_axes((1.04, 0.0, 0.05, 1.0)))
-    if not isinstance(image.norm, LogNorm):
+    numbers, linear = image.get_array(), not isinstance(image.norm, LogNorm)
+    under, over = linear and numbers.min() < image.norm.vmin, linear and numbers.max() > image.norm.vmax
+    extend = ("neither", "min", "max", "both")[under + 2 * over]
+    drawn = axes.figure.colorbar(image, cax=axes.inset_axes((1.04, 0.0, 0.05, 1.0)), extend=extend)
+    if linear:
         few_ticks(drawn.ax.yaxis)
 
 

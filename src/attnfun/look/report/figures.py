@@ -65,14 +65,16 @@ def _curve(x: Any, y: Any, name: str, colour: str, **line: Any) -> Figure:
 def _of_lines(window: Window, drawn: list[Slice]) -> dict[str, Figure]:
     alone, certificate = window.domain.size == 1, window.net.certificate
     values, errors = list[Figure](), list[Figure]()
+    both = [*(line.network for line in drawn), *(line.target for line in drawn)]
+    low, high = window.ends(*both) if window.has_poles else (-np.inf, np.inf)
     for line, colour in zip(drawn, VARIABLES, strict=False):
         x = line.ticks[0] if alone else (line.ticks[0] - line.ticks[0][0]) / np.ptp(line.ticks[0])
         name = "network" if alone else line.names[0]
         if line.target is not None:
-            behind = _curve(x, line.target, "" if values else "target", TARGET, width=4)
+            behind = _curve(x, np.clip(line.target, low, high), "" if values else "target", TARGET, width=4)
             values.append(behind | {"opacity": 0.45})
             errors.append(_curve(x, line.error, "|error|" if alone else name, ERROR if alone else colour))
-        values.append(_curve(x, line.network, name, NETWORK if alone else colour))
+        values.append(_curve(x, np.clip(line.network, low, high), name, NETWORK if alone else colour))
         if alone and line.target is not None and not window.bounded_everywhere:
             p = certificate.norm
             errors.append(_curve(x, line.growing_error(p), f"L_{p:g} error so far", TOTAL))
@@ -97,8 +99,7 @@ def _of_plane(window: Window, plane: Slice) -> dict[str, Figure]:
 
     if plane.target is None:
         return {"values": heat(plane.network, VALUES), "error": heat(plane.error, ERRORS, zmin=0.0)}
-    both = np.concatenate([plane.network, plane.target])
-    ends = {"zmin": float(np.nanmin(both)), "zmax": float(np.nanmax(both))}  # one scale
+    ends = dict(zip(("zmin", "zmax"), window.ends(plane.network, plane.target), strict=True))  # one scale
     low, high, logarithmic = error_scale(plane.error)
     if logarithmic:
         powers = {"zmin": float(np.log10(low)), "zmax": float(np.log10(high))}

@@ -22,7 +22,7 @@ import numpy as np
 
 from ..._version import __version__
 from ...constructions import REGISTRY
-from ...network.storage import refuse_place, write_whole
+from ...network.storage import refuse_place, write_as
 from ...targets import Status
 from ..plots.style import AMOUNTS, ERRORS, VALUES
 from ..views import Window, held_out_rows, look
@@ -73,7 +73,7 @@ def report(net: Compiled, path: str | os.PathLike[str]) -> None:
         content=_json(content),
         scripts="".join(map(_text, SCRIPTS)),
     )
-    write_whole(path, page.encode())
+    write_as(".html", path, page.encode())
 
 
 def _text(name: str) -> str:

@@ -1,7 +1,7 @@
 """VIEWS: the numbers behind every picture, without a drawing library. Plots, report and lab draw the same views."""
 
 from .heads import Cells, HeadPlace, cells, heads, peaks, weights
-from .scales import ErrorScale, aspect, error_scale
+from .scales import ErrorScale, aspect, error_scale, value_scale
 from .slices import HeldOutRows, Slice, Window, held_out_rows, leading_axes, lines, look
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "lines",
     "look",
     "peaks",
+    "value_scale",
     "weights",
 ]

@@ -23,6 +23,7 @@ from ...domains.box import Box
 from ...errors import InputError
 from ...targets import Status
 from ...targets.samples import SamplesTarget
+from .scales import value_scale
 
 if TYPE_CHECKING:
     from ...compiled import Compiled
@@ -66,12 +67,25 @@ class Window:
         target = self.net.certificate.claim.target
         return target is not None and target.evaluable and target.status is not Status.CONDITIONAL
 
+    @cached_property
+    def has_poles(self) -> bool:
+        """May the target be unbounded, as in an L_p norm it may?"""
+        target = self.net.certificate.claim.target
+        if target is None or self.bounded_everywhere or not target.enclosable:
+            return False
+        return not np.isfinite(target.enclose(target.hull).magnitude).all()
+
+    def ends(self, *values: Floats | None) -> tuple[float, float]:
+        """Of one scale for all these values, some of which may be NaN or not be known."""
+        known = np.concatenate([each for each in values if each is not None])
+        return value_scale(known) if self.has_poles else (float(np.nanmin(known)), float(np.nanmax(known)))
+
     def values(self, rows: Floats) -> tuple[Floats, Floats | None]:
-        """Network and, where it may be evaluated, target: rows (B, D) -> (B,). NaN outside the domain."""
+        """Network and, where it may be evaluated, target: rows (B, D) -> (B,). NaN outside the domain and at poles."""
         found, target = self.network_values(rows), self.net.certificate.claim.target
         if target is None or not self.has_target:
             return found, None
-        return found, self._once("target", rows, target.values)
+        return found, self._once("target", rows, target.values_or_nan)
 
     def network_values(self, rows: Floats) -> Floats:
         """Of the network alone: rows (B, D) -> (B,). NaN outside the domain."""
