@@ -254,6 +254,7 @@ def test_poles_leave_room_for_the_other_values(text, ranges, tmp_path):
     window = look(net)
     plane = window.slice(tuple(range(len(ranges))), 161)
     assert window.has_poles
+    assert plane.target is not None
     assert np.isnan(plane.target).sum() == 1
     low, high = window.ends(plane.network, plane.target)
     shares = (plane.target - low) / (high - low)
