@@ -56,6 +56,7 @@ def test_compiled_loops_return_the_floats_of_their_references(name, seed, kind, 
     for much in (0, 2**62):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(jet_functions, "MUCH", much)
+            patch.setattr(jet_functions, "SOME", much)
             found.append(function(*arguments))
     compiled, plain = found
     assert np.array_equal(compiled.mid, plain.mid)

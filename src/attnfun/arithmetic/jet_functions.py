@@ -5,6 +5,7 @@ Each rule works on all coefficients of a batch at once and carries rounding in t
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache, partial
 from importlib import import_module
 from types import ModuleType
@@ -20,8 +21,8 @@ from .truth import less, less_equal
 FLOOR = 1e-200
 """Radii of the series of `e^{g - g_0}`, whose first coefficient is 1, are at least so large: products of radii that
 underflow would take a hundred times as long."""
-MUCH = 2**18
-"""Products of coefficients from which on the compiled loops are used."""
+MUCH, SOME = 2**18, 2**12
+"""Products of coefficients from which on the compiled loops are used: before numba is there, and once it is."""
 Rows = Floats
 """Coefficients first, (C, *S): where series are multiplied, each coefficient of a batch lies in one piece of memory."""
 
@@ -190,8 +191,8 @@ def _exponential(base: Basis, steps: Rows, doubt: Rows, known: int, slack: float
 
 
 def _is_much(base: Basis, rows: Rows) -> bool:
-    """Is this work for the compiled loops? They return the same floats, but take a moment to be loaded."""
-    return rows[0].size * len(base.table[1]) >= MUCH
+    """Is this work for the compiled loops? They return the same floats, but numba takes long to be imported."""
+    return rows[0].size * len(base.table[1]) >= (SOME if "numba" in sys.modules else MUCH)
 
 
 def _flat(part: Rows, out: Rows) -> Rows:

@@ -2,8 +2,8 @@
 
 They serve `moments.py`, which states what is computed and why the bounds hold; elementary functions are NumPy's, but
 for shares that choose a reference key, which may be any. Nothing is fused and nothing reordered, so results are the
-same on every machine. A *pair* is a box and one of its n data tokens; the tokens in play on its box stand end to end,
-those of the first pair first.
+same on every machine. A *pair* is a box and one of its n data tokens. The tokens in play on box b are the items from
+`starts[b]` on; what is known of them stands end to end, that of the first pair first, as `offsets` (B+1,) say.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ..resources.kernels import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def relative_scores(items, offsets, bank, query, radius, numbers, scores, ranges, image):
+def relative_scores(items, starts, offsets, bank, query, radius, numbers, scores, ranges, image):
     """Scores of the tokens in play relative to the average key, as polynomials of degree 1 with radii.
 
-    Lists `items`, `offsets` (B+1,); `bank` holds keys (N, k), their radii, values (N, v); `query` the coefficients
+    `bank` holds keys (N, k), their radii, values (N, v); `query` the coefficients
     (P, k, 1+D) and radii; `radius` (B, D) half-widths. Into `scores`: constants (L,), their radii (L,) and slopes
     (L, D); into `ranges`: spans `Σ_d (|a_d| + wobble_d) r_d` (L,) and wobbles (P, D); average values into `image`
     (P, v).
@@ -36,7 +36,7 @@ def relative_scores(items, offsets, bank, query, radius, numbers, scores, ranges
         first = offsets[box] * length + (pair % length) * count
         top = -np.inf
         for j in range(count):
-            score, key = 0.0, keys[items[offsets[box] + j]]
+            score, key = 0.0, keys[items[starts[box] + j]]
             for f in range(features):
                 score += mid[pair, f, 0] * key[f]
             start[first + j] = score
@@ -45,7 +45,7 @@ def relative_scores(items, offsets, bank, query, radius, numbers, scores, ranges
         reference[:] = 0.0
         image[pair] = 0.0
         for j in range(count):
-            share, token = exp(start[first + j] - top), items[offsets[box] + j]
+            share, token = exp(start[first + j] - top), items[starts[box] + j]
             total += share
             for f in range(features):
                 reference[f] += share * keys[token, f]
@@ -56,7 +56,7 @@ def relative_scores(items, offsets, bank, query, radius, numbers, scores, ranges
             image[pair] /= total
         wobble[pair] = 0.0
         for j in range(count):
-            token = items[offsets[box] + j]
+            token = items[starts[box] + j]
             for f in range(features):
                 relative[f] = keys[token, f] - reference[f]
             for d in range(width):
@@ -99,7 +99,7 @@ def _closed(level, slope, powers, tables, sums):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def moments(items, offsets, bank, weights, slopes, distances, tables, numbers, found, heavy, apart, largest):
+def moments(items, starts, offsets, bank, weights, slopes, distances, tables, numbers, found, heavy, apart, largest):
     """Sums over the tokens of each pair, of rows times powers of slopes, tokens with equal slopes together.
 
     `bank` holds values (N, v) and their radii; `weights` e^s (L,) and their relative errors; `distances` `e^{s + ρ}`
@@ -127,7 +127,7 @@ def moments(items, offsets, bank, weights, slopes, distances, tables, numbers, f
         sums[:] = 0.0
         heavy[pair], apart[pair], largest[pair] = 0.0, 0.0, 0.0
         for j in range(count):
-            place, token = first + j, items[offsets[box] + j]
+            place, token = first + j, items[starts[box] + j]
             changed = last
             if j > 0:
                 for d in range(last - 1, -1, -1):
@@ -172,5 +172,5 @@ def moments(items, offsets, bank, weights, slopes, distances, tables, numbers, f
         for c in range(1, columns):
             pivot = sums[c, 0] / sums[0, 0]
             for j in range(count):
-                token = items[offsets[box] + j]
+                token = items[starts[box] + j]
                 apart[pair, c - 1] += terms[j] * (abs(values[token, c - 1] - pivot) + spreads[token, c - 1])

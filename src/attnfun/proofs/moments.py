@@ -117,8 +117,8 @@ class Moments:
         from . import compiled  # numba takes long to be imported
 
         boxes, length, features, width = query[0].shape
-        pairs, entries, columns = boxes * length, length * len(lists.items), 1 + bank.values.shape[1]
-        where = lists.items, lists.offsets
+        pairs, entries, columns = boxes * length, length * int(lists.offsets[-1]), 1 + bank.values.shape[1]
+        where = lists.items, lists.begins, lists.offsets
         scores = np.empty(entries), np.empty(entries), np.empty((entries, width - 1))
         span, wobble, image = np.empty(entries), np.empty((pairs, width - 1)), np.empty((pairs, columns - 1))
         queries = tuple(np.ascontiguousarray(part).reshape(pairs, features, width) for part in query)

@@ -125,6 +125,8 @@ class SearchTuning:
     """... for each box in it, ..."""
     a_score: float = 1.5e-6
     """... and for each score on that. By trial: proofs in one to three variables took half to twice as long."""
+    falling: float = 0.9
+    """A box that has more than this part of the bound by series of the box it was cut from has noise. By trial."""
 
 
 TUNING = SearchTuning()
@@ -174,6 +176,7 @@ class Waiting:
     tails: Flags  # (B,), is the target unbounded there, as far as its enclosure tells, but integrable?
     steady: Flags  # (B,), did the last enclosure drop few tokens?
     steep: Floats  # (B, D), how much each axis makes of what cutting takes away; 0 where nothing is known
+    noisy: Integers  # (B,), how many boxes above, one after the other, had bounds by series that hardly fell
 
     def __len__(self) -> int:
         return len(self.boxes)
@@ -209,7 +212,7 @@ class Waiting:
         return replace(both, boxes=boxes)
 
 
-KNOWN = ("parts", "seen", "defined", "series", "tails", "steady", "steep")
+KNOWN = ("parts", "seen", "defined", "series", "tails", "steady", "steep", "noisy")
 """What is known of boxes that wait."""
 
 
@@ -230,7 +233,9 @@ def bounded(waiting: Waiting, problem: Problem, easy: float) -> Waiting:
     rest = np.flatnonzero(~light)
     if len(rest):
         done.append(enclosed(boxes.take(rest), problem, easy))
-    return Waiting.join(done).take(np.argsort(np.concatenate([np.flatnonzero(light), rest]), kind="stable"))
+    found = Waiting.join(done).take(np.argsort(np.concatenate([np.flatnonzero(light), rest]), kind="stable"))
+    same = waiting.series & found.series & (found.parts[:, 0] > TUNING.falling * waiting.parts[:, 0])
+    return replace(found, noisy=np.where(same, waiting.noisy + 1, 0))
 
 
 def _again(waiting: Waiting, problem: Problem) -> Waiting:
@@ -249,7 +254,8 @@ def _below(waiting: Waiting, problem: Problem) -> Waiting:
     parts, series = problem.below(boxes)
     inside = problem.target.domain.contains(Interval(boxes.lo, boxes.hi).mid)
     every, none = np.ones(len(boxes), dtype=bool), np.zeros(len(boxes), dtype=bool)
-    return Waiting(boxes, parts, np.where(inside, series.at, 0.0), every, every, none, every, series.steep)
+    at, noisy = np.where(inside, series.at, 0.0), np.zeros(len(boxes), dtype=np.int64)
+    return Waiting(boxes, parts, at, every, every, none, every, series.steep, noisy)
 
 
 def enclosed(boxes: Boxes, problem: Problem, easy: float, series: Flags | None = None) -> Waiting:
@@ -275,7 +281,8 @@ def enclosed(boxes: Boxes, problem: Problem, easy: float, series: Flags | None =
     boxes = boxes.with_focus(long, tuple(layer.take(long) for layer in on.focus))
     boxes = boxes.with_errors(np.arange(len(boxes)), parts[:, 1:])
     steady = boxes.most_tokens > TUNING.steady * before
-    return Waiting(boxes, parts, seen, on.defined, used, on.tails, steady, np.where(used[:, None], steep, 0.0))
+    steep, noisy = np.where(used[:, None], steep, 0.0), np.zeros(len(boxes), dtype=np.int64)
+    return Waiting(boxes, parts, seen, on.defined, used, on.tails, steady, steep, noisy)
 
 
 def _at_centres(problem: Problem, centres: Interval, values: Floats) -> Floats:
@@ -298,8 +305,8 @@ def _at_centres(problem: Problem, centres: Interval, values: Floats) -> Floats:
 class _Ledger:
     """What has been settled so far, in the sup norm or in L_p."""
 
-    def __init__(self, problem: Problem, norm: float, goal: float | None) -> None:
-        self.problem, self.norm, self.goal = problem, norm, goal
+    def __init__(self, problem: Problem, norm: float, goal: float | None, patience: float = inf) -> None:
+        self.problem, self.norm, self.goal, self.patience = problem, norm, goal, patience
         domain = problem.target.domain
         self.extent = (domain.hi - domain.lo).ravel()  # (D,)
         self.total, self.parts, self.found, self.least = 0.0, np.zeros(len(PARTS)), 0.0, inf
@@ -397,6 +404,7 @@ class _Ledger:
             bound = self.bound(waiting)
             done = bound <= TUNING.within * self.seen(waiting) or (goal is not None and bound <= goal)
             over = np.full(len(waiting), not done)
+        over &= waiting.noisy < self.patience
         return (over | doubtful) & (width > TUNING.finest) & boxes.divisible()
 
     def beyond(self, seen: float, bound: float) -> bool:
@@ -461,16 +469,19 @@ def search(
     checkpoint: str | Path | None = None,
     most: float = inf,
     memory: Memory = UNLIMITED,
+    patience: float = inf,
 ) -> Searched:
     """A cover that proves a bound on `|target - network|` over the domain, for the network in its own arithmetic.
 
     Stops at `bound <= goal`, at a point whose error surely exceeds the goal (no proof is possible), within 5 % of the
-    largest error met, after `most` boxes, or at a limit of time or memory. Work per box is O(tokens in play there).
+    largest error met, after `most` boxes, or at a limit of time or memory. A box is cut no more where bounds by series
+    hardly fell `patience` times, one after the other: what is left is noise, or the error itself. Work per box is
+    O(tokens in play there).
     `executor` is any `concurrent.futures.Executor`. `checkpoint` is a folder: an interrupted search leaves its tree
     there, and the same call goes on from it.
     """
     problem = Problem(target, with_banks(network), goal if isinf(norm) else None, None if isinf(norm) else norm)
-    ledger, kept = _Ledger(problem, norm, goal), Checkpoint(checkpoint, problem, goal, norm)
+    ledger, kept = _Ledger(problem, norm, goal, patience), Checkpoint(checkpoint, problem, goal, norm)
     tree, waiting, queued = _resumed(kept, ledger, executor, deadline)
     late, stopped = False, ""
     by_subtrees = partial(
@@ -568,13 +579,13 @@ class Piece:
     """What they were counted as."""
 
 
-def settled(task: Subtrees, problem: Problem, goal: float, deadline: Deadline = NEVER) -> Piece:
+def settled(task: Subtrees, problem: Problem, goal: float, patience: float = inf, deadline: Deadline = NEVER) -> Piece:
     """All below some boxes, until they are good enough or so much was done that others should have a part. Pure work.
 
     The boxes that were made last are cut first, so that few wait.
     """
     deadline = replace(deadline, most=TUNING.piece, work=Work())
-    ledger, waiting = _Ledger(problem, inf, goal), task.waiting
+    ledger, waiting = _Ledger(problem, inf, goal, patience), task.waiting
     ledger.found, ledger.scale = task.found, task.scale
     waiting = replace(waiting, boxes=replace(waiting.boxes, node=np.arange(len(waiting))))
     tree = Growing(len(waiting))
@@ -661,7 +672,8 @@ def _by_subtrees(
         ledger.settle(queue.restore(waiting, queued))
     else:
         queue.put(waiting.take(np.argsort(waiting.boxes.node, kind="stable")))
-    work = partial(settled, problem=ledger.problem, goal=goal, deadline=NEVER if executor else deadline)
+    patience, limit = ledger.patience, NEVER if executor else deadline
+    work = partial(settled, problem=ledger.problem, goal=goal, patience=patience, deadline=limit)
     for piece in in_order(work, queue, executor, deadline=deadline):
         place = tree.graft(queue.sent.popleft().waiting.boxes.node, piece.tree)
         ledger.join(piece)
@@ -842,7 +854,8 @@ def _leaves(problem: Problem, tree: Growing, level: Boxes, executor: Executor | 
     boxes = replace(boxes, since=np.maximum(ways - 1, 0))
     count, series, none = len(boxes), ways > 0, np.zeros(len(boxes), dtype=bool)
     parts = np.full((count, len(PARTS)), np.inf)
-    unknown = Waiting(boxes, parts, np.zeros(count), none, series, none, none, np.zeros(boxes.lo.shape))
+    steep, noisy = np.zeros(boxes.lo.shape), np.zeros(count, dtype=np.int64)
+    unknown = Waiting(boxes, parts, np.zeros(count), none, series, none, none, steep, noisy)
     done, untouched = _in_chunks(partial(_again, problem=problem), unknown, executor, deadline)
     return Waiting.join([done, untouched])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,10 @@ class CircuitProofTuning:
     trials: int = 257
     """Places at which a head is compared with its unit before the search. A round number."""
     most: int = 3000
-    """Boxes for one head. Smooth ones take less than a hundred; what is left is noise of the interval arithmetic. By
-    trial."""
+    """Boxes for one head. Smooth ones take less than a hundred. By trial."""
+    patience: int = 2
+    """Cuts, one after the other, by which the bound on a part hardly fell: what is left is noise of the interval
+    arithmetic, or the error itself. By trial."""
     noise: int = 20
     """Differences below so many units in the last place of a bank's values are noise, of the proof as of the network.
     By trial."""
@@ -135,10 +138,11 @@ class _Matching:
         if key not in self.found:
             largest = float(np.abs(bank.attention[0].values()).max())
             goal = max(float(self.goals[unit]), TUNING.room * _misfit(bank, claim), sum_error(largest, TUNING.noise))
-            outcome = boxes.search(claim, bank, goal, self.deadline, most=TUNING.most)
+            search = partial(boxes.search, most=TUNING.most, patience=TUNING.patience)
+            outcome = search(claim, bank, goal, self.deadline)
             while outcome.found > goal:  # there the search stops early: a worse error was met than at the samples
                 goal = TUNING.room * outcome.found
-                outcome = boxes.search(claim, bank, goal, self.deadline, most=TUNING.most)
+                outcome = search(claim, bank, goal, self.deadline)
             self.boxes += outcome.boxes
             self.found[key] = len(self.proofs), Known(outcome.parts["construction"], outcome.parts["rounding"])
             self.proofs.append(outcome.proof)
