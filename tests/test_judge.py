@@ -480,7 +480,15 @@ def test_deep_and_long_formulas_are_refused_in_words(text):
         formula.read(text, NAMES)
 
 
-@pytest.mark.parametrize("text", ["-" * 5000 + "x", "+".join(["x"] * 5000), "(" * 100 + "x" + ")" * 100])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 5000 + "x",
+        "+".join(["x"] * 5000),
+        "(" * 100 + "x" + ")" * 100,
+        "besselj(1" + "/1" * 5000 + ", x)",
+    ],
+)
 def test_long_formulas_are_read(text):
     assert shape_of_judged(text)
 

@@ -56,6 +56,8 @@ class FormulaLimits:
     """Whole exponents beyond are not multiplied out. For time."""
     most_digits: int = 4000
     """Digits of a number. For time."""
+    most_bits: int = 400
+    """Bits of a fraction that is computed from numbers. For time."""
 
 
 TUNING = FormulaLimits()
@@ -122,6 +124,7 @@ class _Reader:
         self.tokens, self.place = _tokens(text), 0
         self.steps: list[Step] = []
         self.numbers: dict[Step, int] = {}
+        self.exact = list[Fraction | None]()
 
     def outputs(self) -> list[int]:
         closing = {"[": "]", "(": ")"}.get(self.next)
@@ -178,6 +181,7 @@ class _Reader:
         if step not in self.numbers:
             self.numbers[step] = len(self.steps)
             self.steps.append(step)
+            self.exact.append(exact(kind, [self.exact[k] for k in args], value))
         return self.numbers[step]
 
     def expression(self, level: int = 0) -> int:
@@ -278,22 +282,11 @@ class _Reader:
 
     def _of_order(self, name: str, order: int) -> str:
         """The kind of a step for a function of an order, which must be a number."""
-        number = self._fraction(order)
+        kind, _, value = self.steps[order]
+        number = value if kind == "number" and isinstance(value, Fraction) else self.exact[order]
         if number is None or abs(number) > LARGEST_ORDER:
             raise Unreadable(f"the order of {name} must be a number of at most {LARGEST_ORDER}")
         return f"{name}({number})"
-
-    def _fraction(self, step: int) -> Fraction | None:
-        """What a step is, if it is a number, a quotient of numbers, or one with a sign."""
-        kind, args, value = self.steps[step]
-        match kind, [self._fraction(k) for k in args] if kind in ("neg", "/") else []:
-            case "number", []:
-                return value if isinstance(value, Fraction) else None
-            case "neg", [Fraction() as a]:
-                return -a
-            case "/", [Fraction() as a, Fraction() as b]:
-                return a / b if b else None
-        return None
 
 
 def _tokens(text: str) -> list[str]:
@@ -325,6 +318,28 @@ def _number(token: str) -> Fraction:
     if digits.isdigit() and digits.startswith("0") and number:
         raise Unreadable(f"the whole number {token[:40]} must not begin with 0")
     return number
+
+
+def exact(kind: str, args: list[Fraction | None], value: Fraction | str | int | None) -> Fraction | None:
+    """A step as a fraction, where it is one by sums, products and quotients of numbers as written."""
+    result: Fraction | None = None
+    match kind, args:
+        case "number", [] if isinstance(value, Fraction):
+            result = value
+        case "neg", [Fraction() as a]:
+            result = -a
+        case "+", [Fraction() as a, Fraction() as b]:
+            result = a + b
+        case "-", [Fraction() as a, Fraction() as b]:
+            result = a - b
+        case "*", [Fraction() as a, Fraction() as b]:
+            result = a * b
+        case "/", [Fraction() as a, Fraction() as b] if b:
+            result = a / b
+    short = (
+        result is not None and max(result.numerator.bit_length(), result.denominator.bit_length()) <= TUNING.most_bits
+    )
+    return result if short else None
 
 
 def evaluate(steps: Sequence[Step], outputs: Sequence[int], variables: Sequence[Model]) -> list[Model]:

@@ -53,8 +53,6 @@ class TailLimits:
     """All orders of so many axes are tried; of more axes only one. For time: the orders grow as the factorial."""
     most_exponent: int = 500
     """Of powers of sums. For time."""
-    most_digits: int = 400
-    """Bits of a fraction. For time."""
 
 
 TUNING = TailLimits()
@@ -159,7 +157,7 @@ class _Sizes:
         for number, (kind, args, value) in enumerate(steps):
             own = frozenset({value}) if kind == "variable" and isinstance(value, int) else frozenset[int]()
             self.depends.append(own.union(*(self.depends[k] for k in args)))
-            self.exact.append(_exact(kind, [self.exact[k] for k in args], value))
+            self.exact.append(formula.exact(kind, [self.exact[k] for k in args], value))
             self.singular.append(self._may_be_unbounded(kind, args))
             size = self._sized(number, kind, args)
             self.known.append(replace(size, positive=size.positive or bool(self.ranges[number].low >= 0)))
@@ -348,25 +346,3 @@ def _powered(a: Size, exponent: Fraction, room: bool) -> Size:
 def _few(terms: list[Product]) -> list[Product]:
     """As many terms as are looked at; too many are no bound."""
     return terms if len(terms) <= TUNING.most_terms else [UNKNOWN]
-
-
-def _exact(kind: str, args: list[Fraction | None], value: Fraction | str | int | None) -> Fraction | None:
-    """A step as a fraction, where it is one by sums, products and quotients of numbers as written."""
-    result: Fraction | None = None
-    match kind, args:
-        case "number", [] if isinstance(value, Fraction):
-            result = value
-        case "neg", [Fraction() as a]:
-            result = -a
-        case "+", [Fraction() as a, Fraction() as b]:
-            result = a + b
-        case "-", [Fraction() as a, Fraction() as b]:
-            result = a - b
-        case "*", [Fraction() as a, Fraction() as b]:
-            result = a * b
-        case "/", [Fraction() as a, Fraction() as b] if b:
-            result = a / b
-    short = (
-        result is not None and max(result.numerator.bit_length(), result.denominator.bit_length()) <= TUNING.most_digits
-    )
-    return result if short else None
