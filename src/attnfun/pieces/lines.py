@@ -27,7 +27,7 @@ class LineTuning:
 
     unpolished: tuple[tuple[float, int], ...] = ((0.5, 4), (0.3, 6), (0.2, 3))
     """Sharpness γ and ghosts that do well without polish. By trial."""
-    starts: tuple[tuple[float, int], ...] = ((0.5, 3), (1.0, 1), (0.3, 3), (0.5, 2))
+    starts: tuple[tuple[float, int], ...] = ((0.5, 3), (1.0, 1), (0.3, 3), (0.5, 2), (0.7, 2))
     """Those to start polishing from, most promising first. By trial."""
     few: int = 6
     """Below so many tokens other starts serve better. By trial."""
@@ -63,6 +63,11 @@ class LineTuning:
     """Mixtures of functions this small beside the aim are left out. A round number."""
     worthwhile: float = 1.5
     """An error must fall by this factor for polishing to go on. By trial."""
+    parts: int = 8
+    """Of banks that reach the aim one token in so many is taken away at a time, then half as many, down to one. By
+    trial."""
+    candidates: int = 24
+    """Tokens without which the values are solved anew, to see which matter least. By trial."""
     levels: int = 129
     """Points at which scores are looked at, to make them small. A round number."""
 
@@ -82,11 +87,13 @@ class Care:
     """Bursts, as long as each gains a factor of `TUNING.worthwhile`, and as many with emphasis."""
     close: float
     """Sizes that differ by this fraction are as good as equal."""
+    removals: int
+    """Ways to take a token away that are polished."""
 
 
-THOROUGH = Care(starts=4, steps=25, bursts=4, close=0.1)
-QUICK = Care(starts=2, steps=15, bursts=2, close=0.25)
-"""A quarter of the time, a third more tokens."""
+THOROUGH = Care(starts=5, steps=25, bursts=4, close=0.1, removals=3)
+QUICK = Care(starts=2, steps=15, bursts=2, close=0.25, removals=1)
+"""A quarter of the time, half more tokens."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,8 +181,66 @@ class Search:
         while size <= most and not self.deadline.over:
             tried.append(self.polished(size))
             size = self.next_size(tried, most)
-        best = min(tried, key=self.preference)
+        best = self.leaner(min(tried, key=self.preference))
         return self.axis(best), best.error
+
+    def leaner(self, fit: TokenFit) -> TokenFit:
+        """Without the tokens that polishing can make up for, then from starts of their own with one or two fewer."""
+        fit = self.removed(fit)
+        if self.care.removals < 2:
+            return fit
+        for size in (fit.tokens.size - 1, fit.tokens.size - 2):
+            if self.spares(fit, 1) and size < fit.tokens.size <= TUNING.largest:
+                fit = min(fit, self.removed(self.polished(size)), key=self.preference)
+        return fit
+
+    def removed(self, fit: TokenFit) -> TokenFit:
+        """Tokens taken away, several at a time, as long as what is left can be polished to the aim.
+
+        Each start ends in a minimum of its own. A bank that reaches the aim is a better start for the next smaller one
+        than a potential.
+        """
+        count = max(1, fit.tokens.size // TUNING.parts)
+        while count:
+            found = self.shortened(fit, count) if self.spares(fit, count) else None
+            fit, count = (found, min(count, max(1, found.tokens.size // TUNING.parts))) if found else (fit, count // 2)
+        return fit
+
+    def spares(self, fit: TokenFit, count: int) -> bool:
+        """May so many tokens be taken from a bank?"""
+        enough = TUNING.tiny[-1] + count <= fit.tokens.size <= TUNING.largest
+        return enough and fit.error <= self.aim and self.care.removals > 0 and not self.deadline.over
+
+    def shortened(self, fit: TokenFit, count: int) -> TokenFit | None:
+        """A bank with so many tokens fewer that is polished to the aim, if one is found."""
+        for tokens in self.shorter(fit, count)[: self.care.removals]:
+            found = self.improved(self.task(tokens).polished(tokens, self.care.steps, self.deadline))
+            if found.error <= self.aim:
+                return found
+        return None
+
+    def shorter(self, fit: TokenFit, count: int) -> list[Tokens]:
+        """Banks with so many tokens fewer: one, or several without a single token, the best first.
+
+        Without token j the average y moves by `w_j (y - v_j) / (1 - w_j)`, which says what to leave out: no two
+        neighbours. Two neighbours may also be put together.
+        """
+        weights = fit.tokens.weights(fit.task.samples)  # (S, N)
+        apart = np.abs((weights @ fit.values)[:, None] - fit.values).max(axis=2)  # (S, N)
+        moved = (weights * apart / np.maximum(1 - weights, 1e-12)).max(axis=0)  # (N,)
+        order = np.argsort(fit.tokens.slopes[:, 0], kind="stable")
+        idle = np.argsort(moved[order], kind="stable")  # places along the line
+        if count > 1:
+            gone = list[int]()
+            for place in idle:
+                if len(gone) < count and not {place - 1, place + 1} & set(gone):
+                    gone.append(int(place))
+            return [fit.tokens.without(order[gone])]
+        places = idle[: TUNING.candidates]
+        tried = [fit.tokens.without(order[place : place + 1]) for place in places]
+        tried += [fit.tokens.merged(*order[place : place + 2]) for place in places if place + 1 < len(order)]
+        task = self.task(fit.tokens)
+        return [found.tokens for found in sorted(map(task.fit, tried), key=lambda found: found.error)]
 
     def outlook(self, most: int) -> int:
         """About the fewest tokens that polishing will get along with; quick."""

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,17 @@ class Tokens:
         scores = self.scores(points)
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
         return weights / weights.sum(axis=1, keepdims=True)
+
+    def without(self, gone: Integers) -> Tokens:
+        """All but some of the tokens."""
+        return Tokens(np.delete(self.slopes, gone, axis=0), np.delete(self.offsets, gone))
+
+    def merged(self, one: int, other: int) -> Tokens:
+        """A token between two, as heavy as both together, in their place."""
+        pair = np.array([one, other])
+        rest = self.without(pair)
+        slope, offset = self.slopes[pair].mean(axis=0), self.offsets[pair].mean() + np.log(2.0)
+        return Tokens(np.vstack([rest.slopes, slope]), np.append(rest.offsets, offset))
 
     def about(self, origin: Floats, level: Floats | None = None) -> Tokens:
         """The same weights, scores written in `u - origin`, their average slope and size zero at `level` (the origin).
