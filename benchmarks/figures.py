@@ -99,10 +99,15 @@ def experiment(name: str) -> Part:
 FUNCTIONS = ("--file", "benchmarks/functions.csv")
 PARTS = (
     *(experiment(name) for name in REGISTRY),
-    Part(
-        "evidence",
-        ("benchmarks/evidence.py", "--totals", "DATA/feynman.csv"),
-        tuple(f"{name}.md" for name in ("evidence", "fine-tuning", "tasks", "resources", "evidence-totals")),
+    *(
+        Part(name, ("benchmarks/evidence.py", "--part", name, *totals), (f"{name}.md",))
+        for name, totals in (
+            ("evidence", ()),
+            ("evidence-totals", ("--totals", "DATA/feynman.csv")),
+            ("fine-tuning", ()),
+            ("tasks", ()),
+            ("resources", ()),
+        )
     ),
     script("calculus"),
     script("circuits", *FUNCTIONS, "--file", "DATA/feynman.csv"),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import attnfun as af
+from attnfun.resources.deadline import Deadline
 
 from .. import peers, sollya
 from ..kolmogorov import GRIDS, grown
@@ -26,9 +27,6 @@ GROWTH = 1.2
 """From one size of a polynomial, a spline or a rational function to the next."""
 AHEAD = 3.0
 """The next size is tried if so many times what the last one took is left."""
-CLOCK = 3.0
-"""attnfun's own limit is by the clock, which runs faster than seconds of computing on a busy machine; an entry that
-took more than its seconds of computing does not count."""
 SCATTERED = (32, 64, 128, 256, 512, 1024, 2048, 4096)
 HIDDEN, MEMORY = (16, 32, 64), (16, 64, 256)
 CELLS = (16, 64, 256, 1024, 4096, 16384)
@@ -92,11 +90,13 @@ def attnfun_sampling(problem: Problem, tolerances: Sequence[float], seconds: flo
 def _compiled(
     problem: Problem, tolerances: Sequence[float], seconds: float, target: object, domain: object
 ) -> Iterator[Offer]:
-    """One network for each tolerance, or the closest there is."""
-    for eps in tolerances:
-        note = ""
+    """One network for each tolerance, or the closest there is; what one leaves of the seconds is for the others."""
+    before = time.process_time()
+    for number, eps in enumerate(tolerances):
+        note, left = "", max(0.0, seconds - (time.process_time() - before))
+        limit = Deadline.after(left / (len(tolerances) - number), time.process_time)
         try:
-            net = af.compile(target, domain, eps, relative=True, time_limit=CLOCK * seconds / len(tolerances))
+            net = af.compile(target, domain, eps, relative=True, time_limit=limit)
         except af.errors.ToleranceNotMet as miss:
             net, note = miss.best, "closest" if miss.best else ""
         if net is not None:
