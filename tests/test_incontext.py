@@ -270,7 +270,7 @@ def test_the_bound_on_the_curvature_of_poisson_regression_is_watched():
     X = rng.normal(size=(60, 2))
     y = rng.poisson(np.exp(2 * X[:, 0]))
     model = learn.GLM(alpha=0, fit_intercept=False).fit(X, y)  # without an intercept y keeps its unit
-    with pytest.raises(af.errors.InputError, match=r"must stay below 1\.386 at the examples.*Raise `curvature`"):
+    with pytest.raises(af.errors.InputError, match=r"must stay below 1\.386 in every step.*Raise `curvature`"):
         model.predict(X)
     declared = learn.GLM(alpha=0, fit_intercept=False, curvature=2e3, n_steps=25).fit(X, y)
     peer = linear_model.PoissonRegressor(

@@ -317,7 +317,7 @@ def test_an_error_that_stays_is_not_explained():
 def test_a_tolerance_finer_than_results_is_refused_at_once(dtype, eps, monkeypatch):
     monkeypatch.setattr(compiler, "pursue", lambda *_: pytest.fail("a network was searched for"))
     with pytest.raises(
-        af.errors.ToleranceNotMet, match=rf"finer than results in {dtype} are.*eps above [\d.e-]+\."
+        af.errors.ToleranceNotMet, match=rf"no network with results in {dtype} is within.*eps above [\d.e-]+\."
     ) as miss:
         af.compile("sin(x)", {"x": (-3, 3)}, eps, dtype=dtype)
     least = float(str(miss.value).split("eps above ")[1].rstrip("."))
