@@ -133,7 +133,7 @@ def test_a_lasso_with_wrong_zeros_is_refused():
 
 def test_what_no_rule_knows_is_said():
     for model in (learn.GLM("huber"), learn.GradientDescent(steps=2)):
-        with pytest.raises(af.errors.InputError, match="coefficients can be certified of models"):
+        with pytest.raises(af.errors.InputError, match="needs a model with a smooth loss"):
             model.fit(X, Y).certify()
 
 
@@ -148,7 +148,7 @@ def test_numbers_that_may_overflow_are_refused():
     last = network.layers[-1]
     layers = (*network.layers[:-1], Affine(last.right * 2.0**120, last.constant, last.left * 2.0**100))
     rows = net.domain.starts()[0].reshape(network.shape_in)
-    with pytest.raises(af.errors.ProofFailed, match="executions of a network"):
+    with pytest.raises(af.errors.ProofFailed, match="needs a network whose numbers stay small"):
         executions(replace(network, layers=layers), rows)
 
 

@@ -439,7 +439,7 @@ def test_one_network_for_prompts_of_any_length_padded_to_a_batch():
         alone = learn.Ridge(0.5, n_steps=6).fit(X, y)
         assert np.allclose(answer.coefficients[0], alone.coef_, rtol=1e-11, atol=1e-12)
         assert np.allclose(answer.values[:, 0], alone.predict(X[:2]), rtol=1e-11, atol=1e-12)
-    with pytest.raises(af.errors.InputError, match="must have the same features"):
+    with pytest.raises(af.errors.InputError, match="must have the same numbers of features"):
         stack([prompts[0], model.prompt(np.ones((3, 5)), np.ones(3))])
 
 

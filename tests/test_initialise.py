@@ -195,7 +195,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_written(options, keywords, 
 def test_networks_that_one_layer_cannot_hold_are_refused_and_others_are_found():
     layer = random_layer(embed_dim=16, num_heads=1)
     deep = af.compile("exp(x*y)", SQUARE, 1e-3, construction="circuit")
-    with pytest.raises(af.errors.InputError, match=r"one layer of attention to memory; got .*spectral"):
+    with pytest.raises(af.errors.InputError, match=r"attends to memory tokens alone; got .*spectral"):
         af.init_(layer, deep)
     with pytest.raises(af.errors.InputError, match="Pass one of its parts: self_attn"):
         af.init_(nn.TransformerEncoderLayer(16, 1), deep)

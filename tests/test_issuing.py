@@ -278,5 +278,5 @@ def test_a_formula_that_the_judge_cannot_read_is_certified_and_not_judged():
     net = af.compile(text, {"x": (-1, 1)}, 0.01)
     assert net.certificate.proved
     assert not net.certificate.verdict().covered
-    with pytest.raises(af.errors.InputError, match=r"the judge must know .* inside each other"):
+    with pytest.raises(af.errors.InputError, match=r"the judge must cover .* inside each other"):
         net.certificate.recheck(engine="arb")
