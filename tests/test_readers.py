@@ -244,7 +244,7 @@ def test_distances_from_many_points_share_the_squares_of_the_variables():
 
 @pytest.mark.parametrize("model", [SVR(), GaussianProcessRegressor(alpha=0.1)], ids=str)
 def test_kernel_expansions_are_compiled(model):
-    model.fit(X[:10], WAVE[:10])
+    model.fit(X[:12], WAVE[:12])
     net = af.compile(model, BOX, 1e-5)
     corners = np.array([[a, b] for a in (-1, 0, 1) for b in (-1, 0, 1)], dtype=float)
     points = np.vstack([X, X + 1e-9, corners])

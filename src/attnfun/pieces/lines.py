@@ -92,7 +92,7 @@ class Care:
 
 
 THOROUGH = Care(starts=5, steps=25, bursts=4, close=0.1, removals=3)
-QUICK = Care(starts=2, steps=15, bursts=2, close=0.25, removals=1)
+QUICK = Care(starts=2, steps=15, bursts=2, close=0.25, removals=0)
 """Less time, more tokens."""
 
 
